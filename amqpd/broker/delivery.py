@@ -1,0 +1,104 @@
+"""The three that meet at a delivery: a queue's hold on a message, a consumer, a queue.
+
+They know each other, so they stand in one file: `Reference` is one queue's hold on
+one message, `Consumer` is who it can be handed to, and `ReferenceOwner` is the queue as
+those two see it. The channel behind a consumer lives in `amqpd.protocol`, which
+inherits from `Consumer`; this module knows nothing of channels and connections.
+"""
+
+from typing import final
+
+from mypy_extensions import i64, mypyc_attr
+
+from amqpd.broker.message import Message
+
+
+class ReferenceOwner:
+    """A queue, as far as its references, its consumers and dispatch need it."""
+
+    def __init__(self) -> None:
+        # Whether it stands in the line of queues to dispatch.
+        self.is_dirty = False
+
+    def dispatch(self, messages_max: i64, size_max: i64) -> bool:
+        """Deliver a bounded run; return whether more could be delivered now."""
+        raise NotImplementedError
+
+    def settle(self, reference: "Reference") -> None:
+        """An unacked reference is done with: acked, or rejected for good."""
+        raise NotImplementedError
+
+    def requeue(self, reference: "Reference") -> None:
+        """An unacked reference goes back to its place."""
+        raise NotImplementedError
+
+    def offer(self, consumer: "Consumer") -> None:
+        """The consumer may have room again: it stands in line from now on."""
+        raise NotImplementedError
+
+
+@final
+@mypyc_attr(acyclic=True)
+class Reference:
+    """One queue's hold on one message. Its `seq` is its place in that queue."""
+
+    __slots__ = (
+        "consumer",
+        "delivery_tag",
+        "message",
+        "queue",
+        "redelivered",
+        "seq",
+    )
+
+    def __init__(self, queue: ReferenceOwner, message: Message, seq: i64) -> None:
+        self.queue = queue
+        self.message = message
+        self.seq: i64 = seq
+        self.redelivered: bool = False
+        # Set while unacked: who has it, under which tag. None: basic.get took it.
+        self.consumer: Consumer | None = None
+        self.delivery_tag: i64 = 0
+
+
+class Consumer:
+    """A subscription to one queue. The protocol inherits from it and can deliver."""
+
+    def __init__(
+        self,
+        queue: ReferenceOwner,
+        tag: str,
+        no_ack: bool,
+        exclusive: bool,
+        priority: int,
+        prefetch: i64,
+        arguments: dict[str, object],
+    ) -> None:
+        self.queue = queue
+        self.tag = tag
+        self.no_ack = no_ack
+        self.exclusive = exclusive
+        self.priority = priority
+        self.arguments = arguments
+        # At most so many unacked at a time; 0: no limit. No-ack deliveries count not.
+        self.prefetch: i64 = prefetch
+        self.unacked_count: i64 = 0
+        # Whether it stands in its queue's ring, waiting for its turn.
+        self.in_ring = False
+        self.is_cancelled = False
+
+    def has_room(self) -> bool:
+        """Whether it can take one more message now.
+
+        When it says no, it has taken note of what it lacks and calls
+        `ReferenceOwner.offer` as soon as that has changed.
+        """
+        raise NotImplementedError
+
+    def deliver(self, reference: Reference) -> None:
+        """Send a message; unless `no_ack` the reference is the channel's from now on."""
+        raise NotImplementedError
+
+    def on_queue_gone(self) -> None:
+        """The queue was deleted: the client is told by basic.cancel if it can be."""
+        raise NotImplementedError
