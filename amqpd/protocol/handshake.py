@@ -1,0 +1,239 @@
+"""The handshake up to tune-ok: introduce ourselves, log the client in, agree on limits.
+
+    client                              server
+    AMQP 0 0 9 1        ------------->
+                        <-------------  start: who we are, what we can, mechanisms
+    start-ok: who, how  ------------->
+                        <-------------  tune: the limits we propose
+    tune-ok: the limits ------------->
+    open: virtual host  ------------->  (the connection and the broker, from here on)
+
+Clients are steered by what start says: libraries look at `product`, `version` and
+`capabilities` and change their ways. So the default is to introduce ourselves as the
+RabbitMQ we are compatible with, and to say who we really are beside it; the names can
+be switched, the behaviour cannot.
+
+What clients say of themselves is taken as it comes: a table may hold anything, and only
+what has the expected type is believed. It knows users, but no virtual host, no socket
+and no clock.
+"""
+
+from dataclasses import dataclass
+from typing import Final, final
+
+from pamqp import commands, common
+
+from amqpd.auth import sasl
+from amqpd.auth.users import (
+    DEFAULT_LOOPBACK_USERS,
+    LoginRefused,
+    User,
+    UserRegistry,
+)
+from amqpd.broker.errors import (
+    AmqpError,
+    CommandInvalid,
+    LoginFailed,
+    NotAllowed,
+    SyntaxInvalid,
+)
+from amqpd.wire.tables import Table
+
+PROTOCOL_HEADER: Final = b"AMQP\x00\x00\x09\x01"
+
+#: What we also take for 0-9-1, as RabbitMQ does: 0-9's own header.
+ACCEPTED_PROTOCOL_HEADERS: Final = (PROTOCOL_HEADER, b"AMQP\x01\x01\x00\x09")
+
+#: The smallest limits a client may ask for; frame-min-size of AMQP 0-9-1.
+FRAME_MAX_LOWEST: Final = 4096
+CHANNEL_MAX_LOWEST: Final = 1
+
+#: The version of RabbitMQ whose behaviour is ours.
+COMPATIBLE_VERSION: Final = "3.13.7"
+
+_IDENTITY_RABBITMQ: Final = "rabbitmq-3.13"
+
+_CAPABILITIES: Final = (
+    "publisher_confirms",
+    "exchange_exchange_bindings",
+    "basic.nack",
+    "consumer_cancel_notify",
+    "connection.blocked",
+    "consumer_priorities",
+    "authentication_failure_close",
+    "per_consumer_qos",
+    "direct_reply_to",
+)
+
+
+@dataclass(frozen=True)
+class HandshakeOptions:
+    """What the configuration says about the handshake.
+
+    `amqpd_version` is the real version; `identity` is "rabbitmq-3.13" or "amqpd".
+    A limit of 0 means no limit, a heartbeat of 0 proposes none.
+    """
+
+    amqpd_version: str
+    identity: str = _IDENTITY_RABBITMQ
+    cluster_name: str = "amqpd@localhost"
+    frame_max: int = 131_072
+    channel_max: int = 2047
+    heartbeat_s: int = 60
+    loopback_users: frozenset[str] = DEFAULT_LOOPBACK_USERS
+
+
+@final
+class ClientCapabilities:
+    """Which notifications the client wants; all off unless it says true."""
+
+    def __init__(self, client_properties: Table) -> None:
+        said = client_properties.get("capabilities")
+        capabilities = said if isinstance(said, dict) else {}
+        self.consumer_cancel_notify = capabilities.get("consumer_cancel_notify") is True
+        self.blocked = capabilities.get("connection.blocked") is True
+        self.authentication_failure_close = (
+            capabilities.get("authentication_failure_close") is True
+        )
+
+
+@final
+class Handshake:
+    """One connection's handshake; the methods are called in the order above."""
+
+    def __init__(
+        self, options: HandshakeOptions, users: UserRegistry, peer_is_loopback: bool
+    ) -> None:
+        self._options = options
+        self._users = users
+        self._peer_is_loopback = peer_is_loopback
+        self.client_properties: Table = {}
+        self.capabilities = ClientCapabilities({})
+        self.connection_name = ""
+        self.mechanism = ""
+        self.user: User | None = None
+        #: Why a login was refused: for the log, never for the peer.
+        self.refusal = ""
+        self.frame_max = options.frame_max
+        self.channel_max = options.channel_max
+        self.heartbeat_s = options.heartbeat_s
+
+    def start(self) -> commands.Connection.Start:
+        """Return what the server opens the conversation with."""
+        return commands.Connection.Start(
+            version_major=0,
+            version_minor=9,
+            server_properties=server_properties(self._options),
+            mechanisms=sasl.MECHANISMS,
+            locales="en_US",
+        )
+
+    def on_start_ok(
+        self, method: commands.Connection.StartOk
+    ) -> commands.Connection.Tune:
+        """Log the client in and return the limits to propose.
+
+        Raises:
+            LoginFailed: see `refusal` for the reason and `is_told` for the answer.
+            CommandInvalid: the mechanism was not offered.
+            SyntaxInvalid: the response does not have the mechanism's form.
+        """
+        # Everything the log and the answer to a refusal need comes first.
+        self.client_properties = dict(method.client_properties)
+        self.capabilities = ClientCapabilities(self.client_properties)
+        self.connection_name = _text(self.client_properties.get("connection_name"))
+        self.mechanism = method.mechanism
+        # The wire hands long strings out as text, with escapes for what is no text.
+        response = method.response.encode("utf-8", "surrogateescape")
+        self.user = self._log_in(method.mechanism, response)
+        options = self._options
+        return commands.Connection.Tune(
+            options.channel_max, options.frame_max, options.heartbeat_s
+        )
+
+    def on_tune_ok(self, method: commands.Connection.TuneOk) -> None:
+        """Take the client's limits; they hold from the next frame on.
+
+        The heartbeat is whatever the client says: 0 switches it off, more is allowed.
+
+        Raises:
+            NotAllowed: a limit is outside what was proposed.
+        """
+        frame_max, channel_max = method.frame_max or 0, method.channel_max or 0
+        options = self._options
+        _check_limit("frame_max", frame_max, FRAME_MAX_LOWEST, options.frame_max)
+        _check_limit(
+            "channel_max", channel_max, CHANNEL_MAX_LOWEST, options.channel_max
+        )
+        self.frame_max = frame_max
+        self.channel_max = channel_max
+        self.heartbeat_s = method.heartbeat or 0
+
+    def is_told(self, error: AmqpError) -> bool:
+        """Whether an error of the handshake is sent as connection.close.
+
+        A refused login is told only to a client that knows what to do with it; others
+        find the socket closed. RabbitMQ is as silent about every other error up to
+        tune-ok, which helps nobody: a client that asks for too small a frame should
+        read so. Before the login is done, what follows the close is the silent delay.
+        """
+        if isinstance(error, LoginFailed):
+            return self.capabilities.authentication_failure_close
+        return True
+
+    def _log_in(self, mechanism: str, response: bytes) -> User:
+        try:
+            name, password = sasl.credentials(mechanism, response)
+            return self._users.authenticate(
+                name, password, self._peer_is_loopback, self._options.loopback_users
+            )
+        except sasl.MechanismUnknown as error:
+            raise CommandInvalid(str(error)) from None
+        except sasl.ResponseMalformed as error:
+            raise SyntaxInvalid(str(error)) from None
+        except LoginRefused as error:
+            self.refusal = f"{mechanism} login refused: {error.reason}"
+        raise LoginFailed(
+            f"Login was refused using authentication mechanism {mechanism}. "
+            "For details see the broker logfile."
+        )
+
+
+def server_properties(options: HandshakeOptions) -> common.FieldTable:
+    """Return the table that introduces this server to clients."""
+    is_compatible = options.identity == _IDENTITY_RABBITMQ
+    own = f"amqpd {options.amqpd_version}"
+    about = f"{own}, compatible with RabbitMQ 3.13; not RabbitMQ"
+    capabilities: common.FieldTable = dict.fromkeys(_CAPABILITIES, True)
+    return {
+        "capabilities": capabilities,
+        "cluster_name": options.cluster_name,
+        "information": about,
+        "platform": about,
+        "product": "RabbitMQ" if is_compatible else "amqpd",
+        "version": COMPATIBLE_VERSION if is_compatible else options.amqpd_version,
+        "amqpd_version": options.amqpd_version,
+    }
+
+
+def _check_limit(name: str, value: int, lowest: int, highest: int) -> None:
+    """Refuse a limit the client may not choose; 0 asks for no limit at all."""
+    if value != 0 and value < lowest:
+        raise NotAllowed(
+            f"negotiated {name} = {value} is lower than "
+            f"the minimum allowed value ({lowest})"
+        )
+    if highest != 0 and (value == 0 or value > highest):
+        detail = " (no limit)" if value == 0 and name == "channel_max" else ""
+        raise NotAllowed(
+            f"negotiated {name} = {value}{detail} is higher than "
+            f"the maximum allowed value ({highest})"
+        )
+
+
+def _text(value: object) -> str:
+    if isinstance(value, str):
+        return value
+    if isinstance(value, bytes):
+        return value.decode("utf-8", "replace")
+    return ""

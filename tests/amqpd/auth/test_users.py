@@ -1,0 +1,101 @@
+"""Users and logins: who is let in, from where, and what the log says of the rest."""
+
+import pytest
+
+from amqpd.auth.passwords import hash_password
+from amqpd.auth.users import (
+    DEFAULT_LOOPBACK_USERS,
+    LoginRefused,
+    User,
+    UserRegistry,
+)
+
+
+def make_user(name: str, password: str, tags: tuple[str, ...] = ()) -> User:
+    return User(name, hash_password(password, b"salt"), tags=tags)
+
+
+@pytest.fixture
+def registry() -> UserRegistry:
+    users = UserRegistry()
+    users.put(make_user("guest", "guest", ("administrator",)))
+    users.put(make_user("worker", "secret"))
+    users.put(User("certificate", ""))
+    return users
+
+
+@pytest.mark.parametrize(
+    ("name", "password", "from_loopback"),
+    [
+        ("guest", "guest", True),
+        ("worker", "secret", True),
+        ("worker", "secret", False),
+    ],
+)
+def test_the_right_password_is_let_in(
+    registry: UserRegistry, name: str, password: str, from_loopback: bool
+) -> None:
+    user = registry.authenticate(name, password, from_loopback, DEFAULT_LOOPBACK_USERS)
+
+    assert user.name == name
+
+
+@pytest.mark.parametrize(
+    ("name", "password"),
+    [
+        ("worker", "wrong"),
+        ("worker", ""),
+        ("nobody", "secret"),
+        ("certificate", ""),
+        ("", ""),
+    ],
+)
+def test_everything_else_is_refused_with_one_reason(
+    registry: UserRegistry, name: str, password: str
+) -> None:
+    with pytest.raises(LoginRefused) as caught:
+        registry.authenticate(name, password, True, DEFAULT_LOOPBACK_USERS)
+
+    assert caught.value.reason == f"user '{name}' - invalid credentials"
+    assert caught.value.user_name == name
+
+
+def test_guest_is_refused_from_another_machine(registry: UserRegistry) -> None:
+    with pytest.raises(LoginRefused) as caught:
+        registry.authenticate("guest", "guest", False, DEFAULT_LOOPBACK_USERS)
+
+    assert caught.value.reason == "user 'guest' can only connect via localhost"
+
+
+def test_a_stranger_at_the_door_does_not_learn_that_guest_exists_by_its_reason(
+    registry: UserRegistry,
+) -> None:
+    with pytest.raises(LoginRefused) as caught:
+        registry.authenticate("guest", "wrong", False, DEFAULT_LOOPBACK_USERS)
+
+    assert caught.value.reason == "user 'guest' - invalid credentials"
+
+
+def test_guest_comes_from_anywhere_when_no_user_is_bound_to_loopback(
+    registry: UserRegistry,
+) -> None:
+    assert registry.authenticate("guest", "guest", False, frozenset()).name == "guest"
+
+
+def test_the_registry_counts_its_changes(registry: UserRegistry) -> None:
+    before = registry.generation
+
+    registry.put(make_user("worker", "new secret"))
+    registry.remove("worker")
+    registry.remove("worker")
+
+    assert registry.generation == before + 2
+    assert registry.get("worker") is None
+    assert registry.names() == ["certificate", "guest"]
+
+
+def test_tags_give_their_rights() -> None:
+    assert make_user("a", "b", ("administrator",)).is_administrator
+    assert not make_user("a", "b", ("management",)).is_administrator
+    assert make_user("a", "b", ("x", "impersonator")).is_impersonator
+    assert not make_user("a", "b").is_impersonator
