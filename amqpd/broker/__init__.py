@@ -1,0 +1,1 @@
+"""The nouns of the broker: vhost, exchange, queue, consumer, message, dispatch."""

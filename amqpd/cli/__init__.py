@@ -1,0 +1,1 @@
+"""Command lines: `amqpd` (server.py) and what only a command needs."""

@@ -1,0 +1,130 @@
+"""The command `amqpd`: serve, look at the configuration, ask whether it is alive.
+
+    amqpd serve [--config FILE] [--data-dir DIR] [--host HOST]... [--port PORT]
+                [--log-level LEVEL] [--log-format FORMAT]
+    amqpd config check|show [the same flags]
+    amqpd ping [--host HOST] [--port PORT]
+
+argparse, and every import below the command that needs it: a broker that is started
+for one test should not spend its time on drawing help texts.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+from amqpd import __version__, build_kind
+from amqpd.config import ConfigInvalid, Loaded, load
+from amqpd.settings import BY_KEY, Choice
+
+#: sysexits.h: the configuration is wrong.
+EXIT_CONFIG: Final = 78
+#: sysexits.h: the service is not available.
+EXIT_UNAVAILABLE: Final = 69
+
+#: Settings that have a flag, with its help.
+_FLAGS: Final = {
+    "data_dir": "where messages and metadata are kept",
+    "host": "address to listen on, may be repeated; localhost is 127.0.0.1 and ::1",
+    "port": "port to listen on; 0 takes a free one",
+    "log.level": "the least important record that is written",
+    "log.format": "how records look",
+}
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line and return the exit code."""
+    said = _parser().parse_args(arguments)
+    if said.command == "ping":
+        return _ping(said.host, said.port)
+    try:
+        loaded = _load(said)
+    except ConfigInvalid as error:
+        print(f"amqpd: {error}", file=sys.stderr)
+        return EXIT_CONFIG
+    if said.command == "config":
+        return _show(loaded) if said.action == "show" else _check(loaded)
+    from amqpd.launcher import run
+
+    return run(loaded, lambda: _load(said))
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="amqpd", description="An AMQP 0-9-1 queue server."
+    )
+    version = f"amqpd {__version__} ({build_kind()})"
+    parser.add_argument("--version", action="version", version=version)
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    serve = commands.add_parser("serve", help="run the broker")
+    _add_flags(serve)
+    config = commands.add_parser("config", help="look at the effective configuration")
+    actions = config.add_subparsers(dest="action", required=True, metavar="ACTION")
+    _add_flags(actions.add_parser("check", help="say whether it can be used"))
+    _add_flags(actions.add_parser("show", help="print each value and its origin"))
+    ping = commands.add_parser(
+        "ping", help="exit 0 if a broker speaks AMQP 0-9-1 there, 69 if not"
+    )
+    ping.add_argument("--host", default="127.0.0.1")
+    ping.add_argument("--port", type=int, default=BY_KEY["port"].default)
+    return parser
+
+
+def _add_flags(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--config",
+        type=Path,
+        metavar="FILE",
+        help="a TOML file, or a rabbitmq.conf if its name ends in .conf",
+    )
+    for key, text in _FLAGS.items():
+        kind = BY_KEY[key].kind
+        parser.add_argument(
+            "--" + key.replace("_", "-").replace(".", "-"),
+            dest=key,
+            action="append" if key == "host" else "store",
+            metavar="|".join(kind.words) if isinstance(kind, Choice) else None,
+            help=text,
+        )
+
+
+def _load(said: argparse.Namespace) -> Loaded:
+    flags = {key: value for key in _FLAGS if (value := vars(said)[key]) is not None}
+    return load(said.config, os.environ, flags)
+
+
+def _show(loaded: Loaded) -> int:
+    rows = list(loaded.rows())
+    key_width = max(len(key) for key, _, _ in rows)
+    value_width = max(len(value) for _, value, _ in rows)
+    for key, value, origin in rows:
+        print(f"{key:{key_width}} = {value:{value_width}}  # {origin}")
+    return _warn(loaded)
+
+
+def _check(loaded: Loaded) -> int:
+    print("The configuration can be used.")
+    return _warn(loaded)
+
+
+def _warn(loaded: Loaded) -> int:
+    for warning in loaded.warnings:
+        print(f"amqpd: {warning}", file=sys.stderr)
+    return 0
+
+
+def _ping(host: str, port: int) -> int:
+    from amqpd.cli.ping import NoAnswer, ping
+
+    try:
+        ping(host, port)
+    except NoAnswer as error:
+        print(f"amqpd: {error}", file=sys.stderr)
+        return EXIT_UNAVAILABLE
+    print(f"{host}:{port} speaks AMQP 0-9-1.")
+    return 0

@@ -1,0 +1,1 @@
+"""Sockets, threads and time: the only place that owns them (asyncio)."""

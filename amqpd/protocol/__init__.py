@@ -1,0 +1,1 @@
+"""What a server says when: state machines of connections and channels, no I/O."""

@@ -1,0 +1,189 @@
+"""What can be set: one row per setting, with its kind, default and bounds.
+
+A setting arrives as TOML (already an int or a list) or as text (environment, flags,
+rabbitmq.conf). Its kind turns either into the one value that the broker uses, or says
+in words what is wrong with it; where it came from is the caller's to add. The names of
+the environment variable and of the configuration field follow from the key, so that
+there is nothing to remember: `log.level` is `AMQPD_LOG_LEVEL` and `log_level`.
+
+Knows nothing of files, of the environment, or of what a setting does.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Protocol
+
+Value = int | str | Path | tuple[str, ...] | None
+
+
+class ValueInvalid(ValueError):
+    """A value that the setting does not take; the text says what it does take."""
+
+
+class Kind(Protocol):
+    """Turns what was written into what is used."""
+
+    def from_text(self, text: str) -> Value:
+        """Return the value that `text` stands for, or raise ValueInvalid."""
+
+    def from_toml(self, value: object) -> Value:
+        """Return the value that a decoded TOML value stands for, or raise."""
+
+
+@dataclass(frozen=True)
+class Integer:
+    """A whole number within bounds, both included."""
+
+    low: int
+    high: int
+
+    def from_text(self, text: str) -> int:
+        """Return the number in `text`; underscores between digits are fine."""
+        try:
+            return self.from_toml(int(text))
+        except ValueInvalid:
+            raise
+        except ValueError:
+            raise ValueInvalid(f"must be a whole number, not {text!r}") from None
+
+    def from_toml(self, value: object) -> int:
+        """Return `value` if it is a number within the bounds."""
+        if not isinstance(value, int) or isinstance(value, bool):
+            raise ValueInvalid(f"must be a whole number, not {value!r}")
+        if not self.low <= value <= self.high:
+            raise ValueInvalid(
+                f"must be between {self.low} and {self.high}, not {value}"
+            )
+        return value
+
+
+@dataclass(frozen=True)
+class Text:
+    """Any text that is not empty."""
+
+    def from_text(self, text: str) -> str:
+        """Return `text`."""
+        return self.from_toml(text)
+
+    def from_toml(self, value: object) -> str:
+        """Return `value` if it is text."""
+        if not isinstance(value, str):
+            raise ValueInvalid(f"must be text, not {value!r}")
+        if not value:
+            raise ValueInvalid("must not be empty")
+        return value
+
+
+@dataclass(frozen=True)
+class Choice:
+    """One of a few words."""
+
+    words: tuple[str, ...]
+
+    def from_text(self, text: str) -> str:
+        """Return `text` if it is one of the words."""
+        return self.from_toml(text)
+
+    def from_toml(self, value: object) -> str:
+        """Return `value` if it is one of the words."""
+        if not isinstance(value, str) or value not in self.words:
+            raise ValueInvalid(f"must be one of {', '.join(self.words)}, not {value!r}")
+        return value
+
+
+@dataclass(frozen=True)
+class TextList:
+    """Several texts: a list in TOML, separated by commas elsewhere."""
+
+    may_be_empty: bool
+
+    def from_text(self, text: str) -> tuple[str, ...]:
+        """Return what stands between the commas; empty text is an empty list."""
+        return self.from_toml(
+            [part.strip() for part in text.split(",") if part.strip()]
+        )
+
+    def from_toml(self, value: object) -> tuple[str, ...]:
+        """Return the items of a list; a single text is a list of one."""
+        items = [value] if isinstance(value, str) else value
+        if not isinstance(items, list) or not all(
+            isinstance(item, str) and item for item in items
+        ):
+            raise ValueInvalid(f"must be a list of texts, not {value!r}")
+        if not items and not self.may_be_empty:
+            raise ValueInvalid("must not be empty")
+        return tuple(items)
+
+
+@dataclass(frozen=True)
+class FilePath:
+    """A path; `~` is the home directory. Whether it is there is not asked here."""
+
+    def from_text(self, text: str) -> Path:
+        """Return the path that `text` names."""
+        return self.from_toml(text)
+
+    def from_toml(self, value: object) -> Path:
+        """Return the path that `value` names."""
+        return Path(Text().from_toml(value)).expanduser()
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One thing that can be set."""
+
+    key: str
+    kind: Kind
+    default: Value
+    #: Shown as asterisks wherever the configuration is printed.
+    is_secret: bool = False
+
+    @property
+    def field(self) -> str:
+        """Its name in `amqpd.config.Config`."""
+        return self.key.replace(".", "_")
+
+    @property
+    def variable(self) -> str:
+        """Its environment variable."""
+        return "AMQPD_" + self.field.upper()
+
+
+def _default_data_dir() -> Path:
+    """Return where a service of this user keeps its state."""
+    if os.geteuid() == 0:
+        return Path("/var/lib/amqpd")
+    return Path("~/.local/state/amqpd").expanduser()
+
+
+_MIB: Final = 1024 * 1024
+
+#: Defaults are RabbitMQ's but for: `host` (it listens everywhere), the smallest frame
+#: (8192 since 4.1, which locks out older clients) and `max_message_size` (16 MiB since
+#: 4.0; what ran on 3.x must run here).
+SETTINGS: Final = (
+    Setting("data_dir", FilePath(), _default_data_dir()),
+    Setting("cluster_name", Text(), f"amqpd@{os.uname().nodename}"),
+    Setting("host", TextList(may_be_empty=False), ("localhost",)),
+    Setting("port", Integer(0, 65535), 5672),
+    Setting("frame_max", Integer(4096, 16 * _MIB), 131072),
+    Setting("channel_max", Integer(0, 65535), 2047),
+    Setting("heartbeat_s", Integer(0, 65535), 60),
+    Setting("handshake_timeout_ms", Integer(100, 600_000), 10_000),
+    Setting("max_message_size", Integer(1, 512 * _MIB), 128 * _MIB),
+    Setting("default_user", Text(), "guest"),
+    Setting("default_pass", Text(), "guest", is_secret=True),
+    Setting("default_vhost", Text(), "/"),
+    Setting("loopback_users", TextList(may_be_empty=True), ("guest",)),
+    Setting("load_definitions", FilePath(), None),
+    Setting("log.level", Choice(("debug", "info", "warning", "error")), "info"),
+    Setting("log.format", Choice(("text", "json")), "text"),
+    Setting("compat.identity", Choice(("rabbitmq-3.13", "amqpd")), "rabbitmq-3.13"),
+    Setting("store.segment_size", Integer(64 * 1024, 1024 * _MIB), 16 * _MIB),
+    Setting("store.sync_interval_ms", Integer(1, 1000), 25),
+)
+
+BY_KEY: Final = {setting.key: setting for setting in SETTINGS}

@@ -1,0 +1,1 @@
+"""Bytes to values and back; knows nothing of connections, queues or sockets."""

@@ -1,0 +1,1 @@
+"""Exchange types and binding tables: names in, opaque destinations out."""

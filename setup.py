@@ -1,0 +1,108 @@
+"""Compiles the core when there is a C compiler; everything else is in pyproject.toml.
+
+The core is ordinary typed Python. mypyc turns it into C extensions that run several
+times as fast; without them the same files run as they are. So a missing compiler (or
+missing Python headers) is a slower broker, never a failed installation. What does
+fail is a core that mypyc refuses: that is a mistake in the source and not a property
+of the machine.
+
+    AMQPD_PURE=1 pip install .       leave the core uncompiled
+    amqpd --version                  says which of the two is installed
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+from pathlib import Path
+from typing import Final
+
+from setuptools import Extension, setup
+from setuptools.command.build_ext import build_ext
+from setuptools.dist import Distribution
+
+CORE: Final = (
+    "amqpd/wire",
+    "amqpd/protocol",
+    "amqpd/broker",
+    "amqpd/auth",
+    "store",
+    "routing",
+    "confirms",
+)
+
+#: Core modules that stay interpreted, each with its reason.
+INTERPRETED: Final = {
+    "store/filesystem.py": "system calls only, and tests put their own in its place",
+    "store/metadata.py": "SQLite does the work",
+    "store/options.py": "read at start only",
+    "store/data_directory.py": "runs at start only",
+    "amqpd/broker/catalogue.py": "SQL texts; SQLite does the work",
+    "amqpd/broker/definitions.py": "runs at start only",
+}
+
+
+def core_modules() -> list[str]:
+    """Return the files to compile, in a stable order."""
+    modules = []
+    for package in CORE:
+        for path in sorted(Path(package).rglob("*.py")):
+            # errors.py: exceptions gain nothing and lose __cause__ when compiled.
+            if path.name in ("__init__.py", "errors.py"):
+                continue
+            if path.as_posix() not in INTERPRETED:
+                modules.append(path.as_posix())
+    return modules
+
+
+def can_compile() -> bool:
+    """Say whether this machine can build a C extension, by building one."""
+    with tempfile.TemporaryDirectory() as directory:
+        source = Path(directory, "probe.c")
+        source.write_text(
+            "#include <Python.h>\n"
+            'static struct PyModuleDef probe = {PyModuleDef_HEAD_INIT, "probe"};\n'
+            "PyMODINIT_FUNC PyInit_probe(void) { return PyModule_Create(&probe); }\n"
+        )
+        extension = Extension("probe", [str(source)])
+        command = build_ext(Distribution({"ext_modules": [extension]}))
+        command.build_lib = command.build_temp = directory
+        try:
+            command.ensure_finalized()
+            command.run()
+        # Whatever a tool chain may raise means the same here: not on this machine.
+        except Exception as error:  # noqa: BLE001
+            print(f"amqpd: {error}", file=sys.stderr)
+            return False
+    return True
+
+
+def extensions() -> list[Extension]:
+    """Return the compiled core, or nothing for a pure build."""
+    if os.environ.get("AMQPD_PURE", "0") not in ("", "0"):
+        return []
+    if not can_compile():
+        print("amqpd: no working C compiler, the core stays Python", file=sys.stderr)
+        return []
+    from mypyc.build import mypycify
+
+    # One call for all of it: calls between modules of one group are direct.
+    compiled: list[Extension] = mypycify(
+        ["--config-file=", *core_modules()], opt_level="3"
+    )
+    return compiled
+
+
+# pip imports this file also to ask for requirements and metadata; compiling takes a
+# minute and belongs to building only.
+BUILDING: Final = {
+    "bdist_wheel",
+    "build",
+    "build_ext",
+    "develop",
+    "editable_wheel",
+    "install",
+}
+
+setup(ext_modules=extensions() if BUILDING & set(sys.argv) else [])

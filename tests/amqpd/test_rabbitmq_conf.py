@@ -1,0 +1,107 @@
+"""rabbitmq.conf: known keys become ours, the others are named."""
+
+import pytest
+
+from amqpd.rabbitmq_conf import LineInvalid, RabbitmqConf, read_rabbitmq_conf
+
+ENVIRONMENT = {"SECRET": "s3cret"}
+
+
+def settings(conf: RabbitmqConf) -> dict[str, str]:
+    return {entry.key: entry.text for entry in conf.entries}
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("heartbeat = 30", {"heartbeat_s": "30"}),
+        ("handshake_timeout = 5000", {"handshake_timeout_ms": "5000"}),
+        ("  frame_max=8192  # bytes", {"frame_max": "8192"}),
+        ("default_pass = $(SECRET)", {"default_pass": "s3cret"}),
+        ("default_pass = a$(SECRET)b", {"default_pass": "as3cretb"}),
+        ("default_pass = '$(SECRET) # x'", {"default_pass": "$(SECRET) # x"}),
+        ("load_definitions = /d.json", {"load_definitions": "/d.json"}),
+        ("log.console.level = notice", {"log.level": "info"}),
+        ("log.console.formatter = json", {"log.format": "json"}),
+        ("log.console.formatter = plaintext", {"log.format": "text"}),
+        ("cluster_name = blue", {"cluster_name": "blue"}),
+    ],
+)
+def test_a_known_key_becomes_our_setting(line: str, expected: dict[str, str]) -> None:
+    conf = read_rabbitmq_conf(line, ENVIRONMENT)
+    assert settings(conf) == expected
+    assert conf.unknown == []
+
+
+@pytest.mark.parametrize(
+    ("text", "host", "port"),
+    [
+        ("listeners.tcp.default = 5673", "0.0.0.0,::", "5673"),
+        ("listeners.tcp.1 = 127.0.0.1:5673", "127.0.0.1", "5673"),
+        (
+            "listeners.tcp.1 = 127.0.0.1:5673\nlisteners.tcp.2 = [::1]:5673",
+            "127.0.0.1,::1",
+            "5673",
+        ),
+        ("listeners.tcp.1 = ::1:5673", "::1", "5673"),
+        ("listeners.tcp.1 = 5673\nlisteners.tcp.default = 5673", "0.0.0.0,::", "5673"),
+    ],
+)
+def test_a_listener_is_an_address_and_a_port(text: str, host: str, port: str) -> None:
+    conf = read_rabbitmq_conf(text, {})
+    assert settings(conf) == {"host": host, "port": port}
+
+
+def test_listeners_on_two_ports_are_refused() -> None:
+    text = "listeners.tcp.1 = 5673\nlisteners.tcp.2 = 5674"
+    with pytest.raises(LineInvalid, match="is on port 5674") as caught:
+        read_rabbitmq_conf(text, {})
+    assert (caught.value.key, caught.value.line) == ("listeners.tcp.2", 2)
+
+
+@pytest.mark.parametrize(
+    ("text", "users"),
+    [
+        ("loopback_users.guest = false", ""),
+        ("loopback_users = none", ""),
+        ("loopback_users.ann = true", "guest,ann"),
+        ("loopback_users.guest = true", "guest"),
+        ("loopback_users.ann = false", "guest"),
+    ],
+)
+def test_loopback_users_are_guest_and_those_that_are_added(
+    text: str, users: str
+) -> None:
+    assert settings(read_rabbitmq_conf(text, {})) == {"loopback_users": users}
+
+
+def test_unknown_keys_are_given_back_with_their_lines() -> None:
+    text = "# limits\n\nvm_memory_high_watermark.relative = 0.4\nheartbeat = 5\nx.y = 1"
+    conf = read_rabbitmq_conf(text, {})
+    assert conf.unknown == [("vm_memory_high_watermark.relative", 3), ("x.y", 5)]
+
+
+def test_a_key_that_asks_for_what_is_so_anyway_is_not_unknown() -> None:
+    text = "tcp_listen_options.nodelay = true\nlog.console = true"
+    assert read_rabbitmq_conf(text, {}).unknown == []
+
+
+def test_a_key_that_asks_for_the_opposite_of_what_is_so_is_unknown() -> None:
+    text = "tcp_listen_options.nodelay = false"
+    assert read_rabbitmq_conf(text, {}).unknown == [("tcp_listen_options.nodelay", 1)]
+
+
+@pytest.mark.parametrize(
+    ("line", "complaint"),
+    [
+        ("heartbeat", "is not of the form key = value"),
+        ("default_pass = $(NOWHERE)", "names the variable NOWHERE, which is not set"),
+        ("log.console.level = loud", "must be one of debug"),
+        ("loopback_users = all", "must be none"),
+        ("loopback_users.guest = maybe", "must be one of true, false"),
+    ],
+)
+def test_a_line_that_cannot_be_right_is_refused(line: str, complaint: str) -> None:
+    with pytest.raises(LineInvalid, match=complaint.replace("(", r"\(")) as caught:
+        read_rabbitmq_conf("\n" + line, ENVIRONMENT)
+    assert caught.value.line == 2

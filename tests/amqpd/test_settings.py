@@ -1,0 +1,100 @@
+"""Settings: what each kind takes, and how it says no."""
+
+from pathlib import Path
+
+import pytest
+
+from amqpd.settings import (
+    BY_KEY,
+    SETTINGS,
+    Choice,
+    FilePath,
+    Integer,
+    Kind,
+    Text,
+    TextList,
+    Value,
+    ValueInvalid,
+)
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "value"),
+    [
+        (Integer(0, 10), "7", 7),
+        (Integer(0, 100_000), "65_000", 65000),
+        (Text(), "guest", "guest"),
+        (Choice(("text", "json")), "json", "json"),
+        (TextList(may_be_empty=False), "a, b,", ("a", "b")),
+        (TextList(may_be_empty=True), "", ()),
+        (FilePath(), "/tmp/x", Path("/tmp/x")),
+        (FilePath(), "~/x", Path.home() / "x"),
+    ],
+)
+def test_a_kind_reads_text(kind: Kind, text: str, value: Value) -> None:
+    assert kind.from_text(text) == value
+
+
+@pytest.mark.parametrize(
+    ("kind", "written", "value"),
+    [
+        (Integer(0, 10), 7, 7),
+        (TextList(may_be_empty=False), ["a", "b"], ("a", "b")),
+        (TextList(may_be_empty=False), "a,b", ("a,b",)),
+        (FilePath(), "/tmp/x", Path("/tmp/x")),
+    ],
+)
+def test_a_kind_reads_toml(kind: Kind, written: object, value: Value) -> None:
+    assert kind.from_toml(written) == value
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "complaint"),
+    [
+        (Integer(0, 10), "11", "must be between 0 and 10, not 11"),
+        (Integer(0, 10), "seven", "must be a whole number, not 'seven'"),
+        (Text(), "", "must not be empty"),
+        (Choice(("text", "json")), "xml", "must be one of text, json, not 'xml'"),
+        (TextList(may_be_empty=False), " , ", "must not be empty"),
+        (FilePath(), "", "must not be empty"),
+    ],
+)
+def test_a_kind_says_what_it_takes(kind: Kind, text: str, complaint: str) -> None:
+    with pytest.raises(ValueInvalid) as caught:
+        kind.from_text(text)
+    assert str(caught.value) == complaint
+
+
+@pytest.mark.parametrize(
+    ("kind", "written"),
+    [
+        (Integer(0, 10), True),
+        (Integer(0, 10), "7"),
+        (Text(), 7),
+        (Choice(("text",)), 7),
+        (TextList(may_be_empty=True), [7]),
+        (TextList(may_be_empty=True), {"a": 1}),
+        (FilePath(), ["x"]),
+    ],
+)
+def test_a_kind_refuses_another_type(kind: Kind, written: object) -> None:
+    with pytest.raises(ValueInvalid, match="must be"):
+        kind.from_toml(written)
+
+
+def test_every_default_is_a_value_its_own_kind_takes() -> None:
+    for setting in SETTINGS:
+        if setting.default is None:
+            continue
+        written: object = setting.default
+        if isinstance(written, tuple):
+            written = list(written)
+        if isinstance(written, Path):
+            written = str(written)
+        assert setting.kind.from_toml(written) == setting.default, setting.key
+
+
+def test_the_names_of_a_setting_follow_from_its_key() -> None:
+    setting = BY_KEY["log.level"]
+    assert setting.field == "log_level"
+    assert setting.variable == "AMQPD_LOG_LEVEL"
