@@ -1,0 +1,117 @@
+# amqpd: run it, test it, check it. Needs Python 3.11 or later; a C compiler is optional.
+#
+#   make run         the broker on its defaults (ARGS="--port 5673" adds flags)
+#   make test        all tests, on the pure and on the compiled build
+#   make check       format, lint, types, import contracts, sizes
+#   make test-full   make test, and the tests marked slow
+#   make clean       remove every environment and build
+#
+# Every environment is a folder with a stamp, so a second run starts at once. The tests
+# run on installed wheels, from a copy of tests/ beside which there is no source tree
+# that could be imported instead.
+
+SHELL := /bin/sh
+.DELETE_ON_ERROR:
+.SUFFIXES:
+
+PYTHON ?= python3
+ARGS ?=
+PYTEST_ARGS ?=
+
+# A flag of the environment must not decide which build is tested.
+unexport AMQPD_PURE PYTHONPATH PYTHONHOME
+
+SOURCES := setup.py pyproject.toml README.md amqpd/py.typed \
+	$(shell find amqpd store routing confirms -name '*.py')
+SUITE := pyproject.toml $(shell find tests interop -type f \
+	-not -name '*.pyc' -not -path 'tests/test_tidy.py')
+
+PURE := build/venv-pure
+COMPILED := build/venv-compiled
+# One command makes an environment, whatever it is for.
+VENV = rm -rf $(1) && $(PYTHON) -m venv $(1)
+# pip keeps an installed version that has the same number: force what changed.
+INSTALL = $(1)/bin/pip install --quiet "$$(echo $(2)/*.whl)$(3)" && \
+	$(1)/bin/pip install --quiet --force-reinstall --no-deps $(2)/*.whl
+# setuptools would pack what it copied there last time, deleted modules too.
+WHEEL = rm -rf build/lib build/lib.* build/bdist.* $(2) && \
+	$(1)/bin/pip wheel --quiet --no-deps --wheel-dir $(2) .
+
+.PHONY: run test test-pure test-compiled test-full check clean
+
+run: .venv/installed
+	exec .venv/bin/amqpd serve $(ARGS)
+
+test: test-pure test-compiled
+
+test-full: MARKS =
+test-full: test
+
+MARKS = -m "not slow"
+# From the inside out: what a failing unit test explains need not be read off a server.
+RUN_TESTS = cd build/suite && \
+	$(1)/bin/python -m pytest $(MARKS) --ignore=tests/server $(PYTEST_ARGS) tests && \
+	$(1)/bin/python -m pytest $(MARKS) $(PYTEST_ARGS) tests/server interop
+
+test-pure: $(PURE)/installed build/suite/stamp
+	$(PURE)/bin/amqpd --version | grep -w pure
+	$(call RUN_TESTS,../venv-pure)
+
+test-compiled: $(COMPILED)/installed build/suite/stamp
+	@if ls build/wheel-native/*-none-any.whl >/dev/null 2>&1; then \
+		echo "make test: no C compiler here, only the pure build was tested"; \
+	else \
+		$(COMPILED)/bin/amqpd --version | grep -w compiled && \
+		$(call RUN_TESTS,../venv-compiled); \
+	fi
+
+check: $(PURE)/checkers
+	$(PURE)/bin/ruff format --check .
+	$(PURE)/bin/ruff check .
+	$(PURE)/bin/mypy
+	$(PURE)/bin/lint-imports
+	$(PURE)/bin/python -m pytest --quiet tests/test_tidy.py
+
+clean:
+	rm -rf .venv build dist *.egg-info
+
+# -- environments ----------------------------------------------------------------------
+
+.venv/created $(PURE)/created $(COMPILED)/created:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+		{ echo "amqpd needs Python 3.11 or later; name one: make PYTHON=..."; exit 1; }
+	$(call VENV,$(@D))
+	touch $@
+
+.venv/installed: .venv/created build/wheel-native/stamp
+	$(call INSTALL,.venv,build/wheel-native)
+	touch $@
+
+$(COMPILED)/installed: $(COMPILED)/created build/wheel-native/stamp
+	$(call INSTALL,$(COMPILED),build/wheel-native,[test])
+	touch $@
+
+$(PURE)/installed: $(PURE)/created build/wheel-pure/stamp
+	$(call INSTALL,$(PURE),build/wheel-pure,[test])
+	touch $@
+
+$(PURE)/checkers: $(PURE)/installed
+	$(PURE)/bin/pip install --quiet "$$(echo build/wheel-pure/*.whl)[dev]"
+	touch $@
+
+# -- what is installed -----------------------------------------------------------------
+
+# Compiled when there is a compiler; setup.py decides.
+build/wheel-native/stamp: .venv/created $(SOURCES)
+	$(call WHEEL,.venv,build/wheel-native)
+	touch $@
+
+build/wheel-pure/stamp: .venv/created $(SOURCES)
+	export AMQPD_PURE=1; $(call WHEEL,.venv,build/wheel-pure)
+	touch $@
+
+build/suite/stamp: $(SUITE)
+	rm -rf build/suite && mkdir -p build/suite
+	cp -R pyproject.toml tests interop build/suite/
+	rm build/suite/tests/test_tidy.py
+	touch $@
