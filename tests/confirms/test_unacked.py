@@ -76,6 +76,14 @@ def test_multiple_of_tag_zero_takes_everything() -> None:
     assert unacked.take_through(0) == []
 
 
+def test_tags_that_come_back_out_of_order_leave_the_rest_in_order() -> None:
+    unacked = delivered(5)
+    assert [unacked.take(2), unacked.take(3), unacked.take(1)] == names(2, 3, 1)
+    with pytest.raises(UnknownDeliveryTag):
+        unacked.take(3)
+    assert unacked.take_all() == names(4, 5)
+
+
 def test_skipped_tags_are_unknown() -> None:
     unacked = delivered(1)
     assert unacked.skip(3) == 2
