@@ -20,6 +20,7 @@ from typing import Final
 
 from amqpd import __version__, build_kind
 from amqpd.config import ConfigInvalid, Loaded, load
+from amqpd.neighbours import NeighbourHidden, check_neighbours
 from amqpd.settings import BY_KEY, Choice
 
 #: sysexits.h: the configuration is wrong.
@@ -49,6 +50,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return EXIT_CONFIG
     if said.command == "config":
         return _show(loaded) if said.action == "show" else _check(loaded)
+    try:
+        check_neighbours()
+    except NeighbourHidden as error:
+        print(f"amqpd: {error}", file=sys.stderr)
+        return EXIT_CONFIG
     from amqpd.launcher import run
 
     return run(loaded, lambda: _load(said))
