@@ -85,6 +85,8 @@ class Consumer:
         self.unacked_count: i64 = 0
         # Whether it stands in its queue's ring, waiting for its turn.
         self.in_ring = False
+        # Whether something that it lacks (room, its channel) will offer it again.
+        self.is_waiting = False
         self.is_cancelled = False
 
     def has_room(self) -> bool:

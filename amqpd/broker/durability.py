@@ -1,0 +1,75 @@
+"""Between the log and those who wait for it: what happens when a sync comes back.
+
+The loop's ticker begins steps and brings them back; here the confirms, commits and
+purges that waited are told, and messages that the disk would not take leave their
+queues. Nothing here blocks.
+"""
+
+from collections.abc import Callable
+from typing import cast, final
+
+from mypy_extensions import i64
+
+from amqpd.broker.ports import DurabilityWaiter, Step
+from amqpd.broker.queue import Queue
+from store.message_store import MessageStore, SyncStep
+
+
+@final
+class Durability:
+    """The broker's syncs."""
+
+    def __init__(
+        self,
+        store: MessageStore[DurabilityWaiter],
+        find_queue: Callable[[int], Queue | None],
+    ) -> None:
+        self._store = store
+        self._find_queue = find_queue
+
+    @property
+    def is_wanted(self) -> bool:
+        """Whether a client waits for a sync."""
+        return self._store.is_wanted
+
+    @property
+    def has_work(self) -> bool:
+        """Whether anything waits to be written, with somebody waiting or not."""
+        return self._store.has_work
+
+    @property
+    def bytes_waiting(self) -> i64:
+        """Octets that no step has taken yet."""
+        return self._store.bytes_waiting
+
+    @property
+    def bytes_in_flight(self) -> i64:
+        """Octets in steps that have not come back."""
+        return self._store.bytes_in_flight
+
+    def begin(self, sync: bool, now_ms: i64) -> Step | None:
+        """Take what waits into a step; None when there is nothing to do."""
+        return self._store.begin(sync, now_ms)
+
+    def complete(self, step: Step) -> BaseException | None:
+        """Tell everybody what became of a step.
+
+        Returns what makes the log unusable, if anything: the caller ends the process.
+        """
+        result = self._store.complete(cast(SyncStep[DurabilityWaiter], step))
+        if result.lost:
+            self._drop_lost(result.lost)
+        for waiting in result.refused:
+            waiting.token.on_refused(waiting.first, waiting.last)
+        for waiting in result.durable:
+            waiting.token.on_durable(waiting.first, waiting.last)
+        return result.fatal
+
+    def _drop_lost(self, lost: list[tuple[int, int]]) -> None:
+        seqs: dict[int, set[int]] = {}
+        for queue_id, seq in lost:
+            seqs.setdefault(queue_id, set()).add(seq)
+        for queue_id, refused in seqs.items():
+            queue = self._find_queue(queue_id)
+            if queue is not None:
+                queue.drop_refused(refused)

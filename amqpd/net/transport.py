@@ -1,0 +1,183 @@
+"""A client's socket: bytes from the kernel to the connection, and back.
+
+All sockets are read into one buffer, from which one copy is made per read: a buffer
+each would cost more than the connection itself. A socket is not read while its
+connection has something left to process, while its client does not read what it is
+sent, or while the disk is far behind.
+"""
+
+import asyncio
+import logging
+import socket
+from collections.abc import Callable
+from ipaddress import ip_address
+from typing import Any, Final, cast
+
+from amqpd.broker.errors import AmqpError
+from amqpd.net.ticker import Ticker
+from amqpd.protocol.connection import Connection
+from amqpd.protocol.output import Output
+
+logger = logging.getLogger("amqpd.connection")
+
+# Above this many octets that the kernel has not taken, we stop writing. It is less
+# than `output.CONSUMERS_MARK`, so whoever waits for room is woken when writing resumes.
+WRITE_BUFFER_SIZE_MAX: Final = 128 * 1024
+WRITE_BUFFER_SIZE_LOW: Final = 32 * 1024
+
+ConnectionFactory = Callable[[Output, str, bool, int], Connection]
+
+
+class ClientTransport(asyncio.BufferedProtocol):
+    """One accepted socket."""
+
+    def __init__(
+        self,
+        ticker: Ticker,
+        read_buffer: memoryview,
+        make_connection: ConnectionFactory,
+        members: "set[ClientTransport]",
+    ) -> None:
+        self._ticker = ticker
+        self._read_buffer = read_buffer
+        self._make_connection = make_connection
+        self._members = members
+        self._transport: asyncio.Transport | None = None
+        self._is_reading = True
+        self._is_write_paused = False
+        self.connection: Connection | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """A client was accepted."""
+        self._transport = cast(asyncio.Transport, transport)
+        self._transport.set_write_buffer_limits(
+            high=WRITE_BUFFER_SIZE_MAX, low=WRITE_BUFFER_SIZE_LOW
+        )
+        accepted: socket.socket = transport.get_extra_info("socket")
+        accepted.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        peer = transport.get_extra_info("peername")
+        here = transport.get_extra_info("sockname")
+        name = f"{_address(peer)} -> {_address(here)}"
+        output = Output(self._ticker.outputs)
+        output.sink = self
+        is_loopback = peer is not None and ip_address(peer[0]).is_loopback
+        self.connection = self._make_connection(
+            output, name, is_loopback, self._ticker.now_ms()
+        )
+        self._members.add(self)
+        logger.info("connection %s: accepted", name)
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        """Where the next read goes."""
+        return self._read_buffer
+
+    def buffer_updated(self, nbytes: int) -> None:
+        """Something was read."""
+        connection = self.connection
+        assert connection is not None
+        connection.receive_data(bytes(self._read_buffer[:nbytes]), self._ticker.now_ms())
+        self.regulate_reading()
+        self._ticker.wake()
+
+    def regulate_reading(self) -> None:
+        """Read the socket, or do not, as the connection's state wants it."""
+        connection, transport = self.connection, self._transport
+        if connection is None or transport is None or transport.is_closing():
+            return
+        wanted = connection.may_read() and not self._ticker.is_disk_behind
+        if wanted == self._is_reading:
+            return
+        self._is_reading = wanted
+        if wanted:
+            self._ticker.paused.discard(self)
+            transport.resume_reading()
+            connection.control.watch_again(self._ticker.now_ms())
+        else:
+            transport.pause_reading()
+            connection.control.stop_watching()
+            self._ticker.paused.add(self)
+
+    def flush(self) -> None:
+        """Write what the connection has to say this turn."""
+        connection, transport = self.connection, self._transport
+        if connection is None or transport is None:
+            return
+        output = connection.output
+        if self._is_write_paused:
+            return
+        data = output.take()
+        if data:
+            transport.write(data)
+            output.in_transport = transport.get_write_buffer_size()
+        output.wake_consumers()
+        if connection.control.is_closed and not output.is_dirty:
+            transport.close()
+
+    def pause_writing(self) -> None:
+        """The kernel takes no more for now."""
+        self._is_write_paused = True
+
+    def resume_writing(self) -> None:
+        """The kernel has taken nearly everything."""
+        self._is_write_paused = False
+        connection, transport = self.connection, self._transport
+        if connection is None or transport is None:
+            return
+        connection.output.in_transport = transport.get_write_buffer_size()
+        connection.output.writer()
+        connection.output.wake_consumers()
+        self.regulate_reading()
+        self._ticker.wake()
+
+    def on_time(self, now_ms: int) -> None:
+        """Deadlines and heartbeats."""
+        connection, transport = self.connection, self._transport
+        if connection is None or transport is None:
+            return
+        connection.on_time(now_ms)
+        if connection.control.is_closed:
+            if self._is_write_paused:
+                transport.abort()
+            else:
+                connection.output.writer()
+                self._ticker.wake()
+
+    def close(self, error: AmqpError) -> None:
+        """End the connection and tell the client why."""
+        if self.connection is not None:
+            self.connection.close(error, self._ticker.now_ms())
+            self._ticker.wake()
+
+    def abort(self) -> None:
+        """Drop the socket."""
+        if self._transport is not None:
+            self._transport.abort()
+
+    def connection_lost(self, error: Exception | None) -> None:
+        """The socket is gone."""
+        self._members.discard(self)
+        self._ticker.paused.discard(self)
+        connection = self.connection
+        assert connection is not None
+        reason = "client unexpectedly closed TCP connection"
+        if error is not None:
+            reason = f"{reason}: {error}"
+        connection.lose_socket(reason)
+        level = logging.INFO if connection.control.is_orderly else logging.WARNING
+        if not connection.bytes_in:
+            # A load balancer that looks whether somebody is there.
+            level = logging.DEBUG
+        logger.log(
+            level, "connection %s: closed: %s", connection.name, connection.control.reason
+        )
+        self.connection = None
+        self._transport = None
+        self._ticker.wake()
+
+
+def _address(name: Any) -> str:
+    """`ip:port`, as RabbitMQ names connections."""
+    if not name:
+        return "unknown"
+    host, port = name[0], name[1]
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"

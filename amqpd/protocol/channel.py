@@ -1,0 +1,333 @@
+"""A channel: the two halves of its data plane, and the methods that steer them.
+
+    Channel -- publishing   content in, confirms out      (publishing.py)
+            -- consuming    deliveries out, acks in       (consuming.py)
+            -- HANDLERS     everything that is not sent per message
+
+Topology (classes exchange and queue) is in `declaring.py`. A channel that waits for
+the disk is held: the connection keeps its frames and feeds them again afterwards.
+"""
+
+from collections.abc import Callable
+from typing import Final, cast, final
+
+from mypy_extensions import i64
+from pamqp import commands
+from pamqp.base import Frame
+
+from amqpd.broker.errors import (
+    AmqpError,
+    CommandInvalid,
+    NotAllowed,
+    NotImplementedHere,
+    PreconditionFailed,
+)
+from amqpd.broker.ports import DurabilityWaiter
+from amqpd.broker.session import Session
+from amqpd.protocol import declaring
+from amqpd.protocol.consuming import ChannelConsumer, Consuming
+from amqpd.protocol.durable_reply import DurableReply
+from amqpd.protocol.output import Output
+from amqpd.protocol.ports import ChannelFace, ConnectionFace
+from amqpd.protocol.publishing import Publishing
+from amqpd.protocol.transaction import Transaction
+from amqpd.wire.methods import Decoded, encode_method
+from confirms.publisher import PublisherConfirms
+from store.message_store import MessageStore
+
+# A transaction is one batch of the log and lands whole or not at all.
+TRANSACTION_SIZE_MAX: Final = 128 * 1024 * 1024
+
+TAG_PREFIX: Final = "amq.ctag-"
+
+
+@final
+class Channel(ChannelFace):
+    """One open channel of a connection."""
+
+    def __init__(
+        self,
+        number: i64,
+        session: Session,
+        output: Output,
+        store: MessageStore[DurabilityWaiter],
+        body_size_max: i64,
+        connection: ConnectionFace,
+        touched: list[Publishing],
+    ) -> None:
+        super().__init__(number, session)
+        self.publishing = Publishing(
+            number, session, output, store, body_size_max, touched
+        )
+        self.consuming = Consuming(number, output, connection)
+        self.store = store
+        # We closed it: everything but the client's close and close-ok is ignored.
+        self.is_closing = False
+        self.is_closed = False
+        # Frames that came while it was held, and their size.
+        self.kept: list[bytes] = []
+        self.kept_size: i64 = 0
+        self._output = output
+        self._connection = connection
+
+    def handle(self, method_id: int, decoded: Decoded) -> None:
+        """Do what a method says.
+
+        Raises:
+            AmqpError: it is refused.
+        """
+        handler = HANDLERS.get(method_id)
+        if handler is None:
+            raise CommandInvalid("unimplemented method")
+        handler(self, decoded)
+
+    def reply(self, method: Frame) -> None:
+        """Send a method to the client."""
+        if not self.is_closed:
+            self._output.writer().write(encode_method(int(self.number), method))
+
+    def hold(self) -> None:
+        """Keep the frames that come next: the reply to this one must wait."""
+        self.is_held = True
+        self.is_ready = False
+        self.consuming.hold()
+
+    def release(self) -> None:
+        """The reply is written; go on with the frames that were kept."""
+        self.is_held = False
+        if not self.is_closed:
+            self.is_ready = True
+            self.consuming.release()
+            self._connection.resume_channel(self.number)
+
+    def fail(self, error: AmqpError) -> None:
+        """Close the channel or the connection: what was held for has failed."""
+        self.is_held = False
+        if not self.is_closed:
+            self._connection.fail_channel(self.number, error)
+
+    def keep(self, frame: bytes) -> None:
+        """Keep a frame for when the channel is not held any more."""
+        self.kept.append(frame)
+        self.kept_size += len(frame)
+
+    def take_kept(self) -> bytes:
+        """All frames that were kept, in order."""
+        frames = b"".join(self.kept)
+        self.kept = []
+        self.kept_size = 0
+        return frames
+
+    def close(self) -> None:
+        """End everything on the channel; unacked messages go back to their queues."""
+        self.is_closed = True
+        self.is_held = False
+        self.kept = []
+        self.kept_size = 0
+        self.publishing.close()
+        for queue in self.consuming.close():
+            self.session.vhost.queue_unused(queue)
+
+
+# -- the channel itself -------------------------------------------------------
+
+
+def _flow(channel: Channel, decoded: Decoded) -> None:
+    method = cast(commands.Channel.Flow, decoded.method)
+    if not method.active:
+        raise NotImplementedHere("active=false")
+    channel.reply(commands.Channel.FlowOk(True))
+
+
+# -- publishing ---------------------------------------------------------------
+
+
+def _confirm_select(channel: Channel, decoded: Decoded) -> None:
+    method = cast(commands.Confirm.Select, decoded.method)
+    if channel.publishing.transaction is not None:
+        raise PreconditionFailed("cannot switch from tx to confirm mode")
+    if channel.publishing.confirms is None:
+        channel.publishing.confirms = PublisherConfirms()
+    if not method.nowait:
+        channel.reply(commands.Confirm.SelectOk())
+
+
+def _tx_select(channel: Channel, decoded: Decoded) -> None:
+    if channel.publishing.confirms is not None:
+        raise PreconditionFailed("cannot switch from confirm to tx mode")
+    if channel.publishing.transaction is None:
+        transaction = Transaction(TRANSACTION_SIZE_MAX)
+        channel.publishing.transaction = transaction
+        channel.consuming.transaction = transaction
+    channel.reply(commands.Tx.SelectOk())
+
+
+def _transaction(channel: Channel) -> Transaction:
+    transaction = channel.publishing.transaction
+    if transaction is None:
+        raise PreconditionFailed("channel is not transactional")
+    return transaction
+
+
+def _tx_commit(channel: Channel, decoded: Decoded) -> None:
+    transaction = _transaction(channel)
+    if not transaction.publications and not transaction.answers:
+        channel.reply(commands.Tx.CommitOk())
+        return
+    for publication in transaction.publications:
+        # Deleting a queue since then counts as having delivered to it.
+        queues = [queue for queue in publication.queues if not queue.is_deleted]
+        mandatory = publication.mandatory and not publication.queues
+        channel.publishing.enqueue(publication.message, queues, mandatory)
+    for answers in transaction.answers:
+        channel.consuming.finish(answers.references, answers.requeue)
+    transaction.clear()
+    channel.hold()
+    reply = DurableReply(
+        channel,
+        commands.Tx.CommitOk(),
+        "the disk refused the transaction; nothing of it is kept",
+    )
+    channel.store.wait(reply, 1, 1)
+
+
+def _tx_rollback(channel: Channel, decoded: Decoded) -> None:
+    transaction = _transaction(channel)
+    for answers in transaction.answers:
+        channel.consuming.restore(answers.references)
+    transaction.clear()
+    channel.reply(commands.Tx.RollbackOk())
+
+
+# -- consuming ----------------------------------------------------------------
+
+
+def _qos(channel: Channel, decoded: Decoded) -> None:
+    method = cast(commands.Basic.Qos, decoded.method)
+    if method.prefetch_size:
+        raise NotImplementedHere(f"prefetch_size!=0 ({method.prefetch_size})")
+    count = method.prefetch_count or 0
+    if method.global_:
+        channel.consuming.set_prefetch(count)
+    else:
+        channel.consuming.consumer_prefetch = count
+    channel.reply(commands.Basic.QosOk())
+
+
+def _consume(channel: Channel, decoded: Decoded) -> None:
+    method = cast(commands.Basic.Consume, decoded.method)
+    consuming = channel.consuming
+    session = channel.session
+    tag = method.consumer_tag or session.new_name(TAG_PREFIX)
+    if tag in consuming.consumers:
+        raise NotAllowed(f"attempt to reuse consumer tag '{tag}'")
+    arguments = cast(dict[str, object], method.arguments or {})
+    queue = session.vhost.find_queue(session, declaring.queue_name(channel, method))
+    session.require_read(queue.name)
+    consumer = ChannelConsumer(
+        consuming,
+        queue,
+        tag,
+        bool(method.no_ack),
+        bool(method.exclusive),
+        _priority(arguments),
+        consuming.consumer_prefetch,
+        arguments,
+    )
+    queue.add_consumer(consumer)
+    consuming.add(consumer)
+    if not method.nowait:
+        channel.reply(commands.Basic.ConsumeOk(tag))
+
+
+def _priority(arguments: dict[str, object]) -> int:
+    priority = arguments.get("x-priority", 0)
+    if isinstance(priority, bool) or not isinstance(priority, int):
+        raise PreconditionFailed(
+            f"invalid arg 'x-priority': expected integer, got {priority!r}"
+        )
+    return priority
+
+
+def _cancel(channel: Channel, decoded: Decoded) -> None:
+    method = cast(commands.Basic.Cancel, decoded.method)
+    queue = channel.consuming.cancel(method.consumer_tag)
+    if queue is not None:
+        channel.session.vhost.queue_unused(queue)
+    if not method.nowait:
+        channel.reply(commands.Basic.CancelOk(method.consumer_tag))
+
+
+def _get(channel: Channel, decoded: Decoded) -> None:
+    method = cast(commands.Basic.Get, decoded.method)
+    session = channel.session
+    queue = session.vhost.find_queue(session, declaring.queue_name(channel, method))
+    session.require_read(queue.name)
+    reference = queue.get(bool(method.no_ack))
+    if reference is None:
+        channel.reply(commands.Basic.GetEmpty())
+    else:
+        channel.consuming.write_get_ok(queue, reference, bool(method.no_ack))
+
+
+def _ack(channel: Channel, decoded: Decoded) -> None:
+    method = cast(commands.Basic.Ack, decoded.method)
+    channel.consuming.ack(method.delivery_tag or 0, bool(method.multiple))
+
+
+def _nack(channel: Channel, decoded: Decoded) -> None:
+    method = cast(commands.Basic.Nack, decoded.method)
+    channel.consuming.reject(
+        method.delivery_tag or 0, bool(method.multiple), bool(method.requeue)
+    )
+
+
+def _reject(channel: Channel, decoded: Decoded) -> None:
+    method = cast(commands.Basic.Reject, decoded.method)
+    channel.consuming.reject(method.delivery_tag or 0, False, bool(method.requeue))
+
+
+def _recover_async(channel: Channel, decoded: Decoded) -> None:
+    method = cast(commands.Basic.RecoverAsync, decoded.method)
+    _recover_with(channel, bool(method.requeue))
+
+
+def _recover(channel: Channel, decoded: Decoded) -> None:
+    method = cast(commands.Basic.Recover, decoded.method)
+    _recover_with(channel, bool(method.requeue))
+    channel.reply(commands.Basic.RecoverOk())
+
+
+def _recover_with(channel: Channel, requeue: bool) -> None:
+    if not requeue:
+        raise NotImplementedHere("requeue=false")
+    channel.consuming.recover()
+
+
+Handler = Callable[[Channel, Decoded], None]
+
+HANDLERS: Final[dict[int, Handler]] = {
+    0x00140014: _flow,
+    0x0028000A: declaring.exchange_declare,
+    0x00280014: declaring.exchange_delete,
+    0x0028001E: declaring.exchange_bind,
+    0x00280028: declaring.exchange_unbind,
+    0x0032000A: declaring.queue_declare,
+    0x00320014: declaring.queue_bind,
+    0x0032001E: declaring.queue_purge,
+    0x00320028: declaring.queue_delete,
+    0x00320032: declaring.queue_unbind,
+    0x003C000A: _qos,
+    0x003C0014: _consume,
+    0x003C001E: _cancel,
+    0x003C0046: _get,
+    0x003C0050: _ack,
+    0x003C005A: _reject,
+    0x003C0064: _recover_async,
+    0x003C006E: _recover,
+    0x003C0078: _nack,
+    0x0055000A: _confirm_select,
+    0x005A000A: _tx_select,
+    0x005A0014: _tx_commit,
+    0x005A001E: _tx_rollback,
+}

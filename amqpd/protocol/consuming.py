@@ -1,0 +1,249 @@
+"""What one channel is delivered: its consumers, its ledger of unacked deliveries, its
+limits.
+
+A consumer has room when its own limit and the channel's have, when the channel is not
+held and when the connection's output is below its mark. What it lacks decides who
+offers it to its queue again: an ack for its own limit, `_wake` for the channel's, the
+output for the output's. Ledger entries are the queues' references themselves, so an ack
+costs no lookup: the reference knows its queue and its consumer.
+"""
+
+from typing import final
+
+from mypy_extensions import i64
+from librt.strings import write_i64_be
+
+from amqpd.broker.delivery import Consumer, Reference
+from amqpd.broker.errors import PreconditionFailed
+from amqpd.broker.queue import Queue
+from amqpd.protocol.output import Output
+from amqpd.protocol.ports import ConnectionFace
+from amqpd.protocol.sending import DeliverHead, write_content, write_get_ok
+from amqpd.protocol.transaction import Transaction
+from amqpd.wire.methods import encode_method
+from confirms.errors import UnknownDeliveryTag
+from confirms.unacked import Unacked
+from pamqp import commands
+
+
+@final
+class ChannelConsumer(Consumer):
+    """A consumer on a channel."""
+
+    def __init__(
+        self,
+        consuming: "Consuming",
+        queue: Queue,
+        tag: str,
+        no_ack: bool,
+        exclusive: bool,
+        priority: int,
+        prefetch: i64,
+        arguments: dict[str, object],
+    ) -> None:
+        super().__init__(queue, tag, no_ack, exclusive, priority, prefetch, arguments)
+        self._consuming = consuming
+        self._head = DeliverHead(consuming.number, tag.encode())
+        # The same queue, known to be one: the base knows it by its face.
+        self.source = queue
+
+    def has_room(self) -> bool:
+        """Whether it can take one more message now."""
+        consuming = self._consuming
+        if not self.no_ack:
+            if self.prefetch and self.unacked_count >= self.prefetch:
+                return False
+            if consuming.prefetch and consuming.unacked_count >= consuming.prefetch:
+                consuming.wait_for_room(self)
+                return False
+        if consuming.is_held:
+            consuming.wait_for_room(self)
+            return False
+        if not consuming.output.has_room():
+            consuming.output.wait_for_room(self)
+            return False
+        return True
+
+    def deliver(self, reference: Reference) -> None:
+        """Write basic.deliver and the content."""
+        consuming = self._consuming
+        if self.no_ack:
+            delivery_tag = consuming.unacked.skip(1)
+        else:
+            delivery_tag = consuming.unacked.add(reference)
+            reference.delivery_tag = delivery_tag
+            consuming.unacked_count += 1
+        message = reference.message
+        output = consuming.output
+        out = output.writer()
+        out.write(self._head.for_address(message.address))
+        write_i64_be(out, delivery_tag)
+        out.append(1 if reference.redelivered else 0)
+        out.write(message.address)
+        write_content(output, consuming.number, message)
+
+    def on_queue_gone(self) -> None:
+        """Forget the subscription; tell the client if it understands that."""
+        self._consuming.on_queue_gone(self)
+
+
+@final
+class Consuming:
+    """The consuming half of a channel."""
+
+    def __init__(self, number: i64, output: Output, connection: ConnectionFace) -> None:
+        self.number: i64 = number
+        self.output = output
+        self.unacked: Unacked[Reference] = Unacked()
+        self.consumers: dict[str, ChannelConsumer] = {}
+        # The limit of each consumer that comes (basic.qos without global).
+        self.consumer_prefetch: i64 = 0
+        # The limit of the whole channel (basic.qos with global), and what counts for it:
+        # deliveries to consumers, cancelled ones too, but neither no-ack nor basic.get.
+        self.prefetch: i64 = 0
+        self.unacked_count: i64 = 0
+        self.is_held = False
+        self.transaction: Transaction | None = None
+        self._connection = connection
+        self._waiting: list[Consumer] = []
+
+    # -- consumers ------------------------------------------------------------
+
+    def add(self, consumer: ChannelConsumer) -> None:
+        """Take in a consumer that its queue has accepted."""
+        self.consumers[consumer.tag] = consumer
+
+    def cancel(self, tag: str) -> Queue | None:
+        """End a consumer; return its queue if there was one."""
+        consumer = self.consumers.pop(tag, None)
+        if consumer is None:
+            return None
+        consumer.source.remove_consumer(consumer)
+        return consumer.source
+
+    def on_queue_gone(self, consumer: ChannelConsumer) -> None:
+        """The queue of a consumer was deleted."""
+        self.consumers.pop(consumer.tag, None)
+        if self._connection.can_be_cancelled():
+            method = commands.Basic.Cancel(consumer.tag, True)
+            self.output.writer().write(encode_method(self.number, method))
+
+    def set_prefetch(self, prefetch: i64) -> None:
+        """Change the limit of the whole channel; it applies at once."""
+        self.prefetch = prefetch
+        self._wake()
+
+    def hold(self) -> None:
+        """Deliver nothing until `release`."""
+        self.is_held = True
+
+    def release(self) -> None:
+        """Deliver again."""
+        self.is_held = False
+        self._wake()
+
+    def wait_for_room(self, consumer: Consumer) -> None:
+        """Offer the consumer to its queue again when the channel has room."""
+        if not consumer.is_waiting:
+            consumer.is_waiting = True
+            self._waiting.append(consumer)
+
+    def _wake(self) -> None:
+        if not self._waiting or self.is_held:
+            return
+        if self.prefetch and self.unacked_count >= self.prefetch:
+            return
+        waiting = self._waiting
+        self._waiting = []
+        for consumer in waiting:
+            consumer.is_waiting = False
+            consumer.queue.offer(consumer)
+
+    # -- acks -----------------------------------------------------------------
+
+    def ack(self, delivery_tag: i64, multiple: bool) -> None:
+        """basic.ack.
+
+        Raises:
+            PreconditionFailed: no such delivery is outstanding.
+        """
+        self._answer(self._take(delivery_tag, multiple), False)
+
+    def reject(self, delivery_tag: i64, multiple: bool, requeue: bool) -> None:
+        """basic.nack and basic.reject.
+
+        Raises:
+            PreconditionFailed: no such delivery is outstanding.
+        """
+        self._answer(self._take(delivery_tag, multiple), requeue)
+
+    def _take(self, delivery_tag: i64, multiple: bool) -> list[Reference]:
+        try:
+            if multiple:
+                return self.unacked.take_through(delivery_tag)
+            return [self.unacked.take(delivery_tag)]
+        except UnknownDeliveryTag:
+            tag = int(delivery_tag) & 0xFFFFFFFFFFFFFFFF
+            raise PreconditionFailed(f"unknown delivery tag {tag}") from None
+
+    def _answer(self, references: list[Reference], requeue: bool) -> None:
+        transaction = self.transaction
+        if transaction is not None:
+            transaction.add_answers(references, requeue)
+        else:
+            self.finish(references, requeue)
+
+    def finish(self, references: list[Reference], requeue: bool) -> None:
+        """Settle or requeue deliveries that have left the ledger."""
+        for reference in references:
+            consumer = reference.consumer
+            if requeue:
+                reference.queue.requeue(reference)
+            else:
+                reference.queue.settle(reference)
+            if consumer is not None:
+                self.unacked_count -= 1
+                consumer.unacked_count -= 1
+                if not consumer.in_ring:
+                    consumer.queue.offer(consumer)
+        if self._waiting:
+            self._wake()
+
+    def restore(self, references: list[Reference]) -> None:
+        """Put deliveries back into the ledger: their acks were rolled back."""
+        for reference in references:
+            self.unacked.restore(reference.delivery_tag, reference)
+
+    def recover(self) -> None:
+        """basic.recover: everything unacked goes back to its queue."""
+        self.finish(self.unacked.take_all(), True)
+
+    def write_get_ok(self, queue: Queue, reference: Reference, no_ack: bool) -> None:
+        """Answer basic.get with a message that was taken from its queue."""
+        if no_ack:
+            delivery_tag = self.unacked.skip(1)
+        else:
+            delivery_tag = self.unacked.add(reference)
+            reference.delivery_tag = delivery_tag
+        write_get_ok(
+            self.output,
+            self.number,
+            reference.message,
+            delivery_tag,
+            reference.redelivered,
+            queue.ready_count,
+        )
+
+    def close(self) -> list[Queue]:
+        """End all consumers, requeue all that is unacked; return their queues."""
+        queues: list[Queue] = []
+        for tag in list(self.consumers):
+            queue = self.cancel(tag)
+            if queue is not None:
+                queues.append(queue)
+        if self.transaction is not None:
+            for answers in self.transaction.answers:
+                self.finish(answers.references, True)
+            self.transaction.clear()
+        self.recover()
+        return queues

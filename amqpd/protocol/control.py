@@ -1,0 +1,256 @@
+"""The connection as a whole: handshake, limits, heartbeats, closing. Channel 0.
+
+It follows `lifecycle.TRANSITIONS` and owns every deadline of the connection: the
+handshake's, the one for close-ok, the silence after an error that is not explained, and
+the heartbeats. It knows nothing of channels; whoever owns it looks at `state` and
+cleans up when the connection has stopped running.
+"""
+
+import logging
+from dataclasses import dataclass
+from typing import Final, cast, final
+
+from mypy_extensions import i64
+from pamqp import commands
+from pamqp.base import Frame
+
+from amqpd.broker.broker import Broker
+from amqpd.broker.errors import (
+    AmqpError,
+    ChannelError,
+    FrameError,
+    LoginFailed,
+    NotAllowed,
+)
+from amqpd.broker.session import Session
+from amqpd.protocol.errors import as_amqp_error, close_method, reply_text
+from amqpd.protocol.handshake import (
+    ACCEPTED_PROTOCOL_HEADERS,
+    PROTOCOL_HEADER,
+    Handshake,
+    HandshakeOptions,
+)
+from amqpd.protocol.heartbeat import Heartbeat, HeartbeatDue
+from amqpd.protocol.lifecycle import (
+    HANDSHAKE_TIMEOUT_MS,
+    SILENT_CLOSE_MS,
+    Event,
+    State,
+    advance,
+    close_ok_timeout_ms,
+    unexpected_method,
+)
+from amqpd.protocol.output import Output
+from amqpd.wire.frames import HEARTBEAT_FRAME
+from amqpd.wire.methods import decode_method, encode_method
+
+logger = logging.getLogger("amqpd.connection")
+
+START_OK: Final = 0x000A000B
+TUNE_OK: Final = 0x000A001F
+OPEN: Final = 0x000A0028
+CLOSE: Final = 0x000A0032
+CLOSE_OK: Final = 0x000A0033
+UPDATE_SECRET: Final = 0x000A0046
+
+NEVER_MS: Final[i64] = 1 << 62
+
+
+@dataclass(frozen=True)
+class ConnectionOptions:
+    """What the configuration says about every connection."""
+
+    handshake: HandshakeOptions
+    body_size_max: int = 134_217_728
+    handshake_timeout_ms: int = HANDSHAKE_TIMEOUT_MS
+
+
+@final
+class Control:
+    """State and deadlines of one connection."""
+
+    def __init__(
+        self,
+        broker: Broker,
+        options: ConnectionOptions,
+        output: Output,
+        name: str,
+        peer_is_loopback: bool,
+        owner: object,
+        now_ms: i64,
+    ) -> None:
+        self.name = name
+        self.state = State.AWAIT_PROTOCOL_HEADER
+        self.session: Session | None = None
+        self.handshake = Handshake(options.handshake, broker.users, peer_is_loopback)
+        # Why the connection ended, for the log; empty while it runs.
+        self.reason = ""
+        self._is_orderly = False
+        self._broker = broker
+        self._output = output
+        self._owner = owner
+        self._deadline_ms: i64 = now_ms + options.handshake_timeout_ms
+        self._heartbeat = Heartbeat(0, now_ms)
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether the socket is to be closed once everything is written."""
+        return self.state is State.CLOSED
+
+    @property
+    def is_orderly(self) -> bool:
+        """Whether the connection ended by a client's close that we answered."""
+        return self._is_orderly
+
+    def take_protocol_header(self, header: bytes) -> None:
+        """The first eight octets came."""
+        if header not in ACCEPTED_PROTOCOL_HEADERS:
+            self._output.writer().write(PROTOCOL_HEADER)
+            self._end(Event.LOST_TRUST, f"not AMQP 0-9-1: it began with {header!r}")
+            return
+        self.state = advance(self.state, Event.RECEIVED_PROTOCOL_HEADER)
+        self._send(self.handshake.start())
+
+    def take_method(self, payload: bytes, method_id: i64, now_ms: i64) -> None:
+        """A method came on channel 0.
+
+        Raises:
+            AmqpError, WireError: it is refused; the caller hands that to `fail`.
+        """
+        if self.state is State.AWAIT_CLOSE_OK:
+            self._take_while_closing(method_id)
+            return
+        method = decode_method(payload).method
+        if method_id == START_OK:
+            self.state = advance(self.state, Event.RECEIVED_START_OK)
+            self._send(
+                self.handshake.on_start_ok(cast(commands.Connection.StartOk, method))
+            )
+        elif method_id == TUNE_OK:
+            self.state = advance(self.state, Event.RECEIVED_TUNE_OK)
+            self._on_tune_ok(cast(commands.Connection.TuneOk, method), now_ms)
+        elif method_id == OPEN:
+            self.state = advance(self.state, Event.RECEIVED_OPEN)
+            self._on_open(cast(commands.Connection.Open, method))
+        elif method_id == CLOSE:
+            self._on_close(cast(commands.Connection.Close, method))
+        elif method_id == UPDATE_SECRET and self.state is State.OPEN:
+            self._on_update_secret(cast(commands.Connection.UpdateSecret, method))
+        else:
+            raise unexpected_method(self.state)
+
+    def fail(self, error: Exception, class_id: int, method_id: int, now_ms: i64) -> None:
+        """Close the connection because of an error; harmless when it is closing."""
+        if self.state in (State.CLOSED, State.AWAIT_CLOSE_OK, State.CLOSING_SILENTLY):
+            return
+        refusal = as_amqp_error(error)
+        reason = self.handshake.refusal or reply_text(refusal)
+        if self.state is State.AWAIT_PROTOCOL_HEADER:
+            self._end(Event.LOST_TRUST, reason)
+            return
+        if isinstance(refusal, LoginFailed):
+            # RabbitMQ names no method in this one.
+            class_id = method_id = 0
+        is_told = self.handshake.is_told(refusal)
+        if is_told:
+            self._send(close_method(_to_connection(refusal), class_id, method_id)[1])
+        if is_told and not isinstance(refusal, FrameError):
+            self._end(Event.SENT_CLOSE, reason)
+            wait_ms = close_ok_timeout_ms(self.handshake.heartbeat_s)
+            self._deadline_ms = now_ms + wait_ms
+        else:
+            self._end(Event.LOST_TRUST, reason)
+            self._deadline_ms = now_ms + SILENT_CLOSE_MS
+
+    def lose_socket(self, reason: str) -> None:
+        """The socket is gone."""
+        if self.state is not State.CLOSED:
+            self._end(Event.SOCKET_LOST, reason)
+
+    def on_time(self, now_ms: i64, bytes_in: i64, bytes_out: i64) -> None:
+        """Do what is due: give up waiting, send a heartbeat, miss one."""
+        if now_ms >= self._deadline_ms:
+            self._end(Event.TIME_IS_UP, self.reason or "handshake_timeout")
+            return
+        if self.state is not State.OPEN:
+            return
+        due = self._heartbeat.on_time(now_ms, bytes_in, bytes_out)
+        if due is HeartbeatDue.SEND:
+            self._output.writer().write(HEARTBEAT_FRAME)
+        elif due is HeartbeatDue.LOST:
+            timeout = self._heartbeat.interval_s
+            self._end(
+                Event.TIME_IS_UP, f"missed heartbeats from client, timeout: {timeout}s"
+            )
+
+    def stop_watching(self) -> None:
+        """The socket is not read on purpose: silence is not the client's fault."""
+        self._heartbeat.stop_watching()
+
+    def watch_again(self, now_ms: i64) -> None:
+        """The socket is read again."""
+        self._heartbeat.watch_again(now_ms)
+
+    # -- steps ----------------------------------------------------------------
+
+    def _on_tune_ok(self, method: commands.Connection.TuneOk, now_ms: i64) -> None:
+        self.handshake.on_tune_ok(method)
+        self._output.frame_max = self.handshake.frame_max or 131072
+        self._heartbeat = Heartbeat(self.handshake.heartbeat_s, now_ms)
+
+    def _on_open(self, method: commands.Connection.Open) -> None:
+        user = self.handshake.user
+        assert user is not None
+        self.session = self._broker.open_vhost(
+            user, method.virtual_host or "", self._owner
+        )
+        self._deadline_ms = NEVER_MS
+        self._send(commands.Connection.OpenOk())
+        logger.info(
+            "connection %s: user '%s' authenticated and granted access to vhost '%s'%s",
+            self.name,
+            user.name,
+            self.session.vhost.name,
+            _quoted(self.handshake.connection_name),
+        )
+
+    def _on_close(self, method: commands.Connection.Close) -> None:
+        self._send(commands.Connection.CloseOk())
+        self._is_orderly = True
+        text = f"client closed it: {method.reply_code} {method.reply_text}".rstrip()
+        self._end(Event.RECEIVED_CLOSE, text)
+
+    def _on_update_secret(self, method: commands.Connection.UpdateSecret) -> None:
+        # The internal users have no secret that expires; the method is honoured by
+        # checking the new one as a login would be.
+        user = self.handshake.user
+        assert user is not None
+        if not self._broker.secret_fits(user, method.new_secret):
+            raise NotAllowed("New secret was refused by one of the backends")
+        self._send(commands.Connection.UpdateSecretOk())
+
+    def _take_while_closing(self, method_id: i64) -> None:
+        if method_id == CLOSE:
+            self.state = advance(self.state, Event.RECEIVED_CLOSE)
+            self._send(commands.Connection.CloseOk())
+        elif method_id == CLOSE_OK:
+            self.state = advance(self.state, Event.RECEIVED_CLOSE_OK)
+
+    def _end(self, event: Event, reason: str) -> None:
+        self.state = advance(self.state, event)
+        if not self.reason:
+            self.reason = reason
+
+    def _send(self, method: Frame) -> None:
+        self._output.writer().write(encode_method(0, method))
+
+
+def _to_connection(error: AmqpError) -> AmqpError:
+    """The error as one of the connection: on channel 0 there is no channel to close."""
+    if error.reply_code in (403, 404, 405, 406) and not isinstance(error, LoginFailed):
+        return ChannelError(error.text)
+    return error
+
+
+def _quoted(name: str) -> str:
+    return f", client name '{name}'" if name else ""

@@ -1,0 +1,358 @@
+"""What one channel publishes: putting content together, routing it, answering for it.
+
+A publish is a method, a header and some bodies. When all of it lies in one read the
+connection hands it over in one piece (`publish`); when not, the frames come one by one:
+
+    begin(route) -> take_header(frame) -> take_body(frame) ... -> publish
+
+In both cases the content ends up in the same canonical form (`broker.message`). In
+confirm mode every publish takes a number. Numbers that wait for the disk are given to
+the log as a range at the end of the read, the others are settled at once; what may be
+answered is written with the connection's next output.
+"""
+
+from typing import Final, final
+
+from librt.strings import BytesWriter, read_i64_be
+from mypy_extensions import i64
+
+from amqpd.broker.errors import PreconditionFailed, UnexpectedFrame
+from amqpd.broker.message import Message
+from amqpd.broker.ports import DurabilityWaiter
+from amqpd.broker.queue import Queue
+from amqpd.broker.routes import Route
+from amqpd.broker.session import Session
+from amqpd.protocol.output import Answerer, Output
+from amqpd.protocol.sending import write_ack, write_return
+from amqpd.protocol.transaction import Transaction
+from amqpd.wire.errors import FrameMalformed
+from amqpd.wire.frames import (
+    BODY,
+    FRAME_END,
+    FRAMED_BODY_SIZE_MAX,
+    HEAD_SIZE,
+    OVERHEAD,
+    read_u16,
+    write_head,
+)
+from amqpd.wire.properties import (
+    HAS_EXPIRATION,
+    HAS_USER_ID,
+    expiration,
+    headers,
+    user_id,
+    walk_properties,
+)
+from confirms.publisher import PublisherConfirms
+from store.message_store import MessageStore
+
+BASIC: Final = 60
+NO_ROUTE: Final = 312
+
+EXPECTED_METHOD: Final = "expected method frame, got non method frame instead"
+EXPECTED_HEADER: Final = (
+    "expected content header for class 60, got non content header frame instead"
+)
+EXPECTED_BODY: Final = "expected content body, got non content body frame instead"
+
+# The shortest content header payload: class, weight, body size, property flags.
+HEADER_PAYLOAD_SIZE_MIN: Final = 14
+
+
+@final
+class Publishing(DurabilityWaiter, Answerer):
+    """The publishing half of a channel."""
+
+    def __init__(
+        self,
+        number: i64,
+        session: Session,
+        output: Output,
+        store: MessageStore[DurabilityWaiter],
+        body_size_max: i64,
+        touched: "list[Publishing]",
+    ) -> None:
+        self.number: i64 = number
+        self.confirms: PublisherConfirms | None = None
+        self.transaction: Transaction | None = None
+        # Whether a content has begun and is not complete.
+        self.is_receiving = False
+        self._session = session
+        self._output = output
+        self._store = store
+        self._body_size_max: i64 = body_size_max
+        self._is_answering = False
+        # Who has numbers to hand over when the current read has been processed.
+        self._touched = touched
+        # Numbers that wait for the disk and have not been given to the log: 0 is none.
+        self._wait_first: i64 = 0
+        self._wait_last: i64 = 0
+        # The content that is being received.
+        self._route: Route | None = None
+        self._mandatory = False
+        self._header = b""
+        self._bodies: list[bytes] = []
+        self._missing: i64 = 0
+        self._body_size: i64 = 0
+
+    # -- content that comes frame by frame ------------------------------------
+
+    def begin(self, route: Route, mandatory: bool) -> None:
+        """A basic.publish came; its content follows."""
+        self._route = route
+        self._mandatory = mandatory
+        self._header = b""
+        self.is_receiving = True
+
+    def take_header(self, frame: bytes, now_ms: i64) -> None:
+        """A header frame came.
+
+        Raises:
+            UnexpectedFrame: no header was due, or one of another class.
+            FrameMalformed: it is too short to be one.
+            PreconditionFailed: it announces a body larger than is allowed.
+        """
+        if not self.is_receiving:
+            raise UnexpectedFrame(EXPECTED_METHOD)
+        if self._header:
+            raise UnexpectedFrame(EXPECTED_BODY)
+        size = check_header(frame, 0, len(frame), self._body_size_max)
+        self._header = frame
+        self._body_size = size
+        self._missing = size
+        if size == 0:
+            self._complete(now_ms)
+
+    def take_body(self, frame: bytes, now_ms: i64) -> None:
+        """A body frame came.
+
+        Raises:
+            UnexpectedFrame: none was due, or the body is longer than announced.
+        """
+        if not self.is_receiving:
+            raise UnexpectedFrame(EXPECTED_METHOD)
+        if not self._header:
+            raise UnexpectedFrame(EXPECTED_HEADER)
+        self._missing -= len(frame) - OVERHEAD
+        if self._missing < 0:
+            raise UnexpectedFrame(EXPECTED_BODY)
+        self._bodies.append(frame[HEAD_SIZE:-1])
+        if not self._missing:
+            self._complete(now_ms)
+
+    def refuse_method(self) -> None:
+        """A method came in the middle of a content.
+
+        Raises:
+            UnexpectedFrame: always.
+        """
+        raise UnexpectedFrame(EXPECTED_BODY if self._header else EXPECTED_HEADER)
+
+    def abandon(self) -> None:
+        """Drop the content that has begun: the channel closes."""
+        self.is_receiving = False
+        self._bodies = []
+
+    def _complete(self, now_ms: i64) -> None:
+        route = self._route
+        assert route is not None
+        bodies = self._bodies
+        header = self._header
+        self._bodies = []
+        self.is_receiving = False
+        if not route.is_current():
+            # The topology changed while the bodies came in.
+            route = self._session.find_route(route.address[:-1])
+        facts = walk_properties(header, HEAD_SIZE, len(header) - 1)
+        if self._body_size > FRAMED_BODY_SIZE_MAX:
+            body = b"".join(bodies)
+            self.publish(route, self._mandatory, header, body, facts, now_ms)
+            return
+        content = header
+        if self._body_size:
+            content = _framed(header, bodies, self._body_size)
+        self.publish(route, self._mandatory, content, None, facts, now_ms)
+
+    # -- a complete message ---------------------------------------------------
+
+    def publish(
+        self,
+        route: Route,
+        mandatory: bool,
+        content: bytes,
+        body: bytes | None,
+        facts: i64,
+        now_ms: i64,
+    ) -> i64:
+        """Route a message; return in how many queues it was put.
+
+        Raises:
+            PreconditionFailed: a property that the broker acts on is not valid.
+        """
+        message = Message(route.address, content, body, facts, now_ms)
+        queues = route.queues
+        if facts & (HAS_EXPIRATION | HAS_USER_ID):
+            self._check_properties(message, now_ms)
+        if route.asks_message:
+            table = headers(content, HEAD_SIZE)
+            queues = self._session.route_message(route.address[:-1], table, [])
+        if self.transaction is not None:
+            self.transaction.add_publish(message, queues, mandatory)
+        else:
+            self.enqueue(message, queues, mandatory)
+        return len(queues)
+
+    def enqueue(self, message: Message, queues: list[Queue], mandatory: bool) -> None:
+        """Put a message into its queues; without any, return it if that was asked."""
+        for queue in queues:
+            queue.publish(message)
+        if mandatory and not queues:
+            write_return(self._output, self.number, message, NO_ROUTE, b"NO_ROUTE")
+        if self.confirms is not None:
+            self._take_number(self.confirms, message.number >= 0)
+
+    def _check_properties(self, message: Message, now_ms: i64) -> None:
+        content = message.content
+        if message.facts & HAS_USER_ID:
+            claimed = user_id(content, HEAD_SIZE)
+            user = self._session.user
+            if claimed != user.name.encode() and "impersonator" not in user.tags:
+                raise PreconditionFailed(
+                    f"user_id property set to '{claimed.decode(errors='replace')}' "
+                    f"but authenticated user was '{user.name}'"
+                )
+        if message.facts & HAS_EXPIRATION:
+            message.expires_ms = now_ms + milliseconds(
+                expiration(content, HEAD_SIZE).decode(errors="replace")
+            )
+
+    # -- confirms -------------------------------------------------------------
+
+    def _take_number(self, confirms: PublisherConfirms, waits: bool) -> None:
+        number = confirms.take_number()
+        if not waits:
+            confirms.confirm(number, number)
+            self._answer()
+        elif self._wait_last + 1 == number and self._wait_first:
+            self._wait_last = number
+        else:
+            if self._wait_first:
+                self.hand_over_waiting()
+            else:
+                self._touched.append(self)
+            self._wait_first = number
+            self._wait_last = number
+
+    def hand_over_waiting(self) -> None:
+        """Give the numbers that wait for the disk to the log: a read has ended."""
+        if self._wait_first:
+            self._store.wait(self, self._wait_first, self._wait_last)
+            self._wait_first = 0
+
+    def on_durable(self, first: i64, last: i64) -> None:
+        """An fsync that covers these numbers has returned."""
+        if self.confirms is not None:
+            self.confirms.confirm(first, last)
+            self._answer()
+
+    def on_refused(self, first: i64, last: i64) -> None:
+        """The disk would not take these numbers."""
+        if self.confirms is not None:
+            self.confirms.refuse(first, last)
+            self._answer()
+
+    def write_answers(self) -> None:
+        """Write the acks and nacks that may go out now."""
+        self._is_answering = False
+        if self.confirms is None:
+            return
+        for answer in self.confirms.take_answers():
+            write_ack(
+                self._output,
+                self.number,
+                answer.number,
+                answer.multiple,
+                answer.positive,
+            )
+
+    def _answer(self) -> None:
+        if not self._is_answering and not self._output.is_closed:
+            self._is_answering = True
+            self._output.add_answerer(self)
+
+    def close(self) -> None:
+        """The channel is closed: nobody is answered any more."""
+        self.hand_over_waiting()
+        self.abandon()
+        self.confirms = None
+        self.transaction = None
+
+
+def check_header(data: bytes, start: i64, end: i64, body_size_max: i64) -> i64:
+    """Check the fixed part of the header frame data[start:end]; return the body size.
+
+    Raises:
+        FrameMalformed: it is too short to be a content header.
+        UnexpectedFrame: it is not basic's, or its weight is not 0.
+        PreconditionFailed: the body would be larger than `body_size_max`.
+    """
+    if end - start < HEADER_PAYLOAD_SIZE_MIN + OVERHEAD:
+        raise FrameMalformed(
+            f"type 2, content header of {end - start - OVERHEAD} octets is too short"
+        )
+    class_id = read_u16(data, start + HEAD_SIZE)
+    if class_id != BASIC:
+        raise UnexpectedFrame(
+            "expected content header for class 60, "
+            f"got one for class {class_id} instead"
+        )
+    if read_u16(data, start + HEAD_SIZE + 2):
+        raise UnexpectedFrame(EXPECTED_HEADER)
+    size = i64(read_i64_be(data, start + HEAD_SIZE + 4))
+    if size < 0 or size > body_size_max:
+        unsigned = int(size) & 0xFFFFFFFFFFFFFFFF
+        raise PreconditionFailed(
+            f"message size {unsigned} is larger than configured max size "
+            f"{body_size_max}"
+        )
+    return size
+
+
+def milliseconds(text: str) -> int:
+    """The value of an `expiration` property.
+
+    Raises:
+        PreconditionFailed: it is not a number of milliseconds (RabbitMQ's texts).
+    """
+    digits = text[1:] if text[:1] in ("-", "+") else text
+    count = 0
+    while count < len(digits) and digits[count] in "0123456789":
+        count += 1
+    if count == 0:
+        raise PreconditionFailed(f"invalid expiration '{text}': no_integer")
+    if count < len(digits):
+        rest = digits[count:]
+        raise PreconditionFailed(
+            f"invalid expiration '{text}': {{leftover_string,\"{rest}\"}}"
+        )
+    value = int(text)
+    if value < 0:
+        raise PreconditionFailed(
+            f"invalid expiration '{text}': {{value_negative,{value}}}"
+        )
+    return min(value, MILLISECONDS_MAX)
+
+
+# A deadline further away than this (284 years) is no deadline.
+MILLISECONDS_MAX: Final = 1 << 53
+
+
+def _framed(header: bytes, bodies: list[bytes], size: i64) -> bytes:
+    """The canonical content of a small body that came in pieces."""
+    out = BytesWriter()
+    out.write(header)
+    write_head(out, BODY, read_u16(header, 1), size)
+    for body in bodies:
+        out.write(body)
+    out.append(FRAME_END)
+    return out.getvalue()
