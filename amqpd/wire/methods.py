@@ -27,7 +27,8 @@ from typing import ClassVar, Final, final
 
 from librt.strings import BytesWriter, read_i64_be, write_i32_be
 from mypy_extensions import i32, i64, mypyc_attr, u8
-from pamqp import base, commands
+from pamqp import commands
+from pamqp.base import Frame
 
 from amqpd.wire.errors import FrameMalformed, MethodUnknown, SyntaxMalformed
 from amqpd.wire.frames import method_frame, read_u16, read_u32
@@ -36,7 +37,7 @@ from amqpd.wire.tables import Table, decode_table, encode_table
 
 @final
 @mypyc_attr(native_class=False)
-class AccessRequest(base.Frame):
+class AccessRequest(Frame):
     """access.request: realms are long gone, but old clients still ask."""
 
     # The order of the fields on the wire.
@@ -72,7 +73,7 @@ class AccessRequest(base.Frame):
 
 @final
 @mypyc_attr(native_class=False)
-class AccessRequestOk(base.Frame):
+class AccessRequestOk(Frame):
     """access.request-ok: RabbitMQ hands everybody ticket 1."""
 
     __slots__: ClassVar[list[str]] = ["ticket"]
@@ -91,7 +92,7 @@ class AccessRequestOk(base.Frame):
 class _Layout:
     """One method's class and its fields in order, each with its wire type."""
 
-    def __init__(self, kind: type[base.Frame]) -> None:
+    def __init__(self, kind: type[Frame]) -> None:
         self.kind = kind
         self.index: int = kind.index
         #: As RabbitMQ writes it, for texts.
@@ -100,7 +101,7 @@ class _Layout:
 
 
 def _layouts() -> dict[int, _Layout]:
-    kinds: list[type[base.Frame]] = [AccessRequest, AccessRequestOk]
+    kinds: list[type[Frame]] = [AccessRequest, AccessRequestOk]
     kinds.extend(commands.INDEX_MAPPING.values())
     return {kind.index: _Layout(kind) for kind in kinds}
 
@@ -128,7 +129,7 @@ _NUMBER_SIZES: Final = {"octet": 1, "short": 2, "long": 4, "longlong": 8}
 class Decoded:
     """A method and, if it has an argument table, that table's bytes without length."""
 
-    def __init__(self, method: base.Frame, raw_arguments: bytes) -> None:
+    def __init__(self, method: Frame, raw_arguments: bytes) -> None:
         self.method = method
         self.raw_arguments = raw_arguments
 
@@ -160,7 +161,7 @@ def decode_method(payload: bytes) -> Decoded:
     return Decoded(method, reader.raw_arguments)
 
 
-def encode_method(channel: int, method: base.Frame) -> bytes:
+def encode_method(channel: int, method: Frame) -> bytes:
     """Return the whole frame that carries `method`; what is None is 0 or empty.
 
     Raises:
