@@ -27,6 +27,11 @@ class LoginRefused(Exception):
         self.reason = reason
 
 
+def _shown(name: str) -> str:
+    """Return the name for a log line: anybody may send any bytes as a name."""
+    return name if name.isprintable() else ascii(name)[1:-1]
+
+
 @final
 class User:
     """One user as the tables have it; the hash is base64 as RabbitMQ writes it."""
@@ -95,9 +100,9 @@ class UserRegistry:
         """
         user = self._users.get(name)
         if user is None or not user.password_hash:
-            raise LoginRefused(name, f"user '{name}' - invalid credentials")
+            raise LoginRefused(name, f"user '{_shown(name)}' - invalid credentials")
         if not verify(password, user.password_hash, user.algorithm):
-            raise LoginRefused(name, f"user '{name}' - invalid credentials")
+            raise LoginRefused(name, f"user '{_shown(name)}' - invalid credentials")
         if not from_loopback and name in loopback_users:
             raise LoginRefused(name, f"user '{name}' can only connect via localhost")
         return user

@@ -187,12 +187,13 @@ class Handshake:
             return self._users.authenticate(
                 name, password, self._peer_is_loopback, self._options.loopback_users
             )
-        except sasl.MechanismUnknown as error:
-            raise CommandInvalid(str(error)) from None
-        except sasl.ResponseMalformed as error:
-            raise SyntaxInvalid(str(error)) from None
-        except LoginRefused as error:
-            self.refusal = f"{mechanism} login refused: {error.reason}"
+        # One name each: compiled, a variable has the type of its first use.
+        except sasl.MechanismUnknown as unknown:
+            raise CommandInvalid(str(unknown)) from None
+        except sasl.ResponseMalformed as malformed:
+            raise SyntaxInvalid(str(malformed)) from None
+        except LoginRefused as refused:
+            self.refusal = f"{mechanism} login refused: {refused.reason}"
         raise LoginFailed(
             f"Login was refused using authentication mechanism {mechanism}. "
             "For details see the broker logfile."
