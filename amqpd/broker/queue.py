@@ -10,7 +10,7 @@ waits: who waits for the disk is the publisher's channel. Names, permissions and
 what is bound to what are the virtual host's business.
 """
 
-from typing import final
+from typing import Final, final
 
 from mypy_extensions import i64
 
@@ -25,7 +25,7 @@ from amqpd.wire.properties import PERSISTENT
 from store.message_store import MessageStore
 
 # Messages have no priority levels yet: every one is in the one lane there is.
-LANE: i64 = 0
+LANE: Final = 0
 
 
 @final

@@ -111,9 +111,10 @@ class Ticker:
         for output in self.outputs.take_dirty():
             if output.sink is not None:
                 cast(Client, output.sink).flush()
+        self._begin_steps(now_ms)
+        self._watch_disk()
         if self.paused:
             self._regulate()
-        self._begin_steps(now_ms)
         if self.pending.has_work() or dispatch.has_work() or self.outputs.has_work():
             self.wake()
         seconds = time.perf_counter() - started
@@ -142,7 +143,6 @@ class Ticker:
             if step is not None:
                 self._is_committing = True
                 self._committer.submit(step, self._metadata_done)
-        self._watch_disk()
 
     def _on_tick(self) -> None:
         self._tick = None

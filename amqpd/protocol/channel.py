@@ -251,11 +251,12 @@ def _priority(arguments: dict[str, object]) -> int:
 
 def _cancel(channel: Channel, decoded: Decoded) -> None:
     method = cast(commands.Basic.Cancel, decoded.method)
-    queue = channel.consuming.cancel(method.consumer_tag)
+    tag = method.consumer_tag or ""
+    queue = channel.consuming.cancel(tag)
     if queue is not None:
         channel.session.vhost.queue_unused(queue)
     if not method.nowait:
-        channel.reply(commands.Basic.CancelOk(method.consumer_tag))
+        channel.reply(commands.Basic.CancelOk(tag))
 
 
 def _get(channel: Channel, decoded: Decoded) -> None:

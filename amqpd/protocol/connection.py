@@ -145,6 +145,8 @@ class Connection(ConnectionFace):
     def receive_data(self, data: bytes, now_ms: i64) -> None:
         """Take what was read from the socket and process as much as one turn may."""
         self.bytes_in += len(data)
+        if self._is_released and self.control.state is not State.AWAIT_CLOSE_OK:
+            return
         self._incoming.append(data)
         if not self._chunks:
             self.advance(now_ms)

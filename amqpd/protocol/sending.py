@@ -10,7 +10,7 @@ Everything else that is sent goes through `amqpd.wire.methods`.
 from typing import Final, final
 
 from librt.strings import BytesWriter, write_i16_be, write_i32_be, write_i64_be
-from mypy_extensions import i16, i32, i64
+from mypy_extensions import i16, i32, i64, u8
 
 from amqpd.broker.message import Message
 from amqpd.protocol.output import Output
@@ -76,8 +76,8 @@ def write_content(output: Output, channel: i64, message: Message) -> None:
 
 def _patch_channel(out: BytesWriter, at: i64, channel: i64, content: bytes) -> None:
     """Put `channel` into the frames of `content`, which begins at `at`."""
-    high = channel >> 8
-    low = channel & 0xFF
+    high = u8(channel >> 8)
+    low = u8(channel & 0xFF)
     end: i64 = len(content)
     offset: i64 = 0
     while offset < end:
