@@ -62,13 +62,13 @@ class AccessRequest(Frame):
     _write = "bit"
     _read = "bit"
 
-    def __init__(self) -> None:
-        self.realm = "/data"
-        self.exclusive = False
-        self.passive = True
-        self.active = True
-        self.write = True
-        self.read = True
+    # Set by `decode_method` only.
+    realm: str
+    exclusive: bool
+    passive: bool
+    active: bool
+    write: bool
+    read: bool
 
 
 @final
