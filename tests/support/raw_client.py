@@ -1,4 +1,4 @@
-"""An AMQP client that sends whatever a test wants: the peer of every rule we enforce.
+r"""An AMQP client that sends whatever a test wants: the peer of every rule we enforce.
 
 Ordinary clients refuse to send what a broker must refuse to take. This one is a socket,
 a frame cutter and pamqp for the methods; it has no state of its own about channels, so
@@ -6,8 +6,8 @@ that it never stands in the way of a wrong frame. Everything is synchronous and 
 timeout: a broker that does not answer fails the test instead of hanging it.
 
     client.send_method(1, commands.Queue.Purge("nowhere"))     what pamqp can build
-    client.send_frame(METHOD, 1, b"\\x00\\x32...")               any frame
-    client.send_bytes(b"AMQP\\x01")                             any bytes
+    client.send_frame(METHOD, 1, b"\x00\x32...")               any frame
+    client.send_bytes(b"AMQP\x01")                             any bytes
     client.expect_method(1, commands.Queue.PurgeOk)            the next frame, typed
     client.expect_close(0)                                     code, text, class, method
 
@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import socket
 import struct
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import Final, Self, TypeVar
 from urllib.parse import unquote, urlsplit
@@ -33,6 +33,8 @@ FRAME_END: Final = b"\xce"
 PROTOCOL_HEADER: Final = b"AMQP\x00\x00\x09\x01"
 HEARTBEAT_FRAME: Final = b"\x08\x00\x00\x00\x00\x00\x00\xce"
 TIMEOUT_S: Final = 5.0
+#: How long a broker keeps silent before it drops a peer that it does not trust.
+SILENT_CLOSE_S: Final = 3.0
 
 MethodT = TypeVar("MethodT", bound=base.Frame)
 
@@ -150,16 +152,32 @@ def encode_start_ok(
     )
 
 
+def channel_closed(code: int, text: str, class_id: int, method_id: int) -> Closed:
+    """Return the expectation that the channel is closed so."""
+    return Closed("channel", code, text, class_id, method_id)
+
+
+def connection_closed(
+    code: int, text: str, class_id: int = 0, method_id: int = 0
+) -> Closed:
+    """Return the expectation that the connection is closed so."""
+    return Closed("connection", code, text, class_id, method_id)
+
+
 #: client-properties whose capabilities switch all server notifications on.
-ALL_CAPABILITIES: Final = shortstr(b"capabilities") + b"F" + longstr(
-    b"".join(
-        shortstr(name) + b"t\x01"
-        for name in (
-            b"authentication_failure_close",
-            b"basic.nack",
-            b"connection.blocked",
-            b"consumer_cancel_notify",
-            b"publisher_confirms",
+ALL_CAPABILITIES: Final = (
+    shortstr(b"capabilities")
+    + b"F"
+    + longstr(
+        b"".join(
+            shortstr(name) + b"t\x01"
+            for name in (
+                b"authentication_failure_close",
+                b"basic.nack",
+                b"connection.blocked",
+                b"consumer_cancel_notify",
+                b"publisher_confirms",
+            )
         )
     )
 )
@@ -268,7 +286,9 @@ class RawClient:
 
     def expect_message(self, channel: int, kind: type[MethodT]) -> Message:
         """Return the next message; fail when something else comes."""
-        method = self.expect_method(channel, kind)
+        return self._content_of(channel, self.expect_method(channel, kind))
+
+    def _content_of(self, channel: int, method: base.Frame) -> Message:
         header = self.next_frame()
         assert header.kind == HEADER and header.channel == channel
         class_id, weight, size = struct.unpack(">HHQ", header.payload[:12])
@@ -305,6 +325,29 @@ class RawClient:
             method.class_id or 0,
             method.method_id or 0,
         )
+
+    def expect_refusal(
+        self, expected: Closed, channel: int = 1, await_end: bool = True
+    ) -> None:
+        """Fail unless the broker closes what `expected` says, and nothing else.
+
+        A text that ends in `...` is a beginning. After a channel-level close the
+        channel is opened again, after the others the socket must end, for which
+        `await_end` may be switched off: after a framing error that takes seconds.
+        """
+        if expected.level == "socket":
+            self.set_timeout(SILENT_CLOSE_S + TIMEOUT_S)
+            self.expect_end()
+            return
+        closed = self.expect_close(channel if expected.level == "channel" else 0)
+        if expected.text.endswith("..."):
+            assert closed.text.startswith(expected.text[:-3]), closed
+            expected = replace(expected, text=closed.text)
+        assert closed == expected
+        if expected.level == "channel":
+            self.open_channel(channel)
+        elif await_end:
+            self.expect_end()
 
     def expect_end(self) -> None:
         """Fail unless the broker closes the socket without another frame."""
@@ -353,9 +396,34 @@ class RawClient:
         self.send_method(channel, method)
         return self.expect_method(channel, reply)
 
+    def temporary_queue(self) -> str:
+        """Declare an exclusive queue on channel 1; return the name the broker gave."""
+        declare = commands.Queue.Declare(exclusive=True)
+        name = self.call(1, declare, commands.Queue.DeclareOk).queue
+        assert name
+        return name
+
+    def publish_to_queue(
+        self, queue: str, body: bytes = b"", properties: bytes = b"\x00\x00"
+    ) -> None:
+        """Send a message on channel 1 straight to a queue."""
+        self.publish(1, commands.Basic.Publish(0, "", queue), body, properties)
+
+    def get(self, queue: str, no_ack: bool = True) -> Message | None:
+        """Take one message on channel 1; None when the queue is empty."""
+        self.send_method(1, commands.Basic.Get(0, queue, no_ack))
+        received = self.next_frame()
+        assert received.channel == 1
+        if isinstance(received.method, commands.Basic.GetEmpty):
+            return None
+        assert isinstance(received.method, commands.Basic.GetOk), received
+        return self._content_of(1, received.method)
+
     def close(self) -> None:
-        """Close the connection politely and expect the socket to end."""
-        self.send_method(0, commands.Connection.Close(200, "bye", 0, 0))
-        self.expect_method(0, commands.Connection.CloseOk)
-        self.expect_end()
+        """Close the connection politely.
+
+        The socket is not awaited: RabbitMQ leaves closing it to the client.
+        """
+        close = commands.Connection.Close(200, "bye", 0, 0)
+        self.call(0, close, commands.Connection.CloseOk)
         self.disconnect()

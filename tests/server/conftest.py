@@ -1,0 +1,104 @@
+"""The broker under test, connections to it and names that nobody else uses.
+
+Without `AMQP_URL` the tests start our own broker with the users of `definitions.json`.
+With it they use the broker it names, which must know the same users: RabbitMQ is set up
+once by `rabbitmqctl import_definitions tests/server/definitions.json`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import uuid
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Final
+
+import pytest
+from pamqp import commands
+
+from tests.support.differences import Expectations
+from tests.support.raw_client import Endpoint, RawClient
+
+DEFINITIONS: Final = Path(__file__).with_name("definitions.json")
+
+Connect = Callable[[], RawClient]
+FreshName = Callable[[], str]
+
+
+@pytest.fixture(scope="session")
+def broker() -> Iterator[Endpoint]:
+    """Where the broker listens, with a user who may do everything."""
+    url = os.environ.get("AMQP_URL")
+    if url:
+        yield Endpoint.from_url(url)
+        return
+    from amqpd.testing import amqpd_server
+
+    with amqpd_server(definitions=json.loads(DEFINITIONS.read_text())) as own:
+        yield Endpoint.from_url(own)
+
+
+@pytest.fixture(scope="session")
+def expectations(broker: Endpoint) -> Expectations:
+    """What this broker is expected to say where ours and RabbitMQ differ."""
+    return Expectations.of_broker(broker)
+
+
+@pytest.fixture
+def fresh_name(broker: Endpoint) -> Iterator[FreshName]:
+    """Make names for queues and exchanges; what bears them is deleted afterwards."""
+    made: list[str] = []
+
+    def make() -> str:
+        made.append(f"test-{uuid.uuid4().hex[:12]}")
+        return made[-1]
+
+    yield make
+    if made:
+        with RawClient(broker) as janitor:
+            janitor.open()
+            for name in made:
+                delete_all_called(janitor, name)
+
+
+def delete_all_called(client: RawClient, name: str) -> None:
+    """Delete the queue and the exchange of that name, whether they exist or not."""
+    for method in (commands.Queue.Delete(0, name), commands.Exchange.Delete(0, name)):
+        client.open_channel(1)
+        client.send_method(1, method)
+        reply = client.next_frame().method
+        if isinstance(reply, commands.Channel.Close):
+            # An exclusive queue: it goes with the connection that owns it.
+            client.send_method(1, commands.Channel.CloseOk())
+        else:
+            close = commands.Channel.Close(200, "done", 0, 0)
+            client.call(1, close, commands.Channel.CloseOk)
+
+
+@pytest.fixture
+def connect(broker: Endpoint, fresh_name: FreshName) -> Iterator[Connect]:
+    """Open connections with channel 1; they are gone before the names are deleted."""
+    clients: list[RawClient] = []
+
+    def open_one() -> RawClient:
+        client = RawClient(broker)
+        clients.append(client)
+        return client.open().open_channel()
+
+    yield open_one
+    for client in clients:
+        client.disconnect()
+
+
+@pytest.fixture
+def client(connect: Connect) -> RawClient:
+    """A connection with channel 1 open."""
+    return connect()
+
+
+@pytest.fixture
+def stranger(broker: Endpoint) -> Iterator[RawClient]:
+    """A socket on which nothing has been said yet."""
+    with RawClient(broker) as client:
+        yield client

@@ -1,0 +1,45 @@
+"""What a test expects when the broker at the other end is RabbitMQ and not ours.
+
+The tests in `tests/server` run against both: ours must do what they say, RabbitMQ
+proves that they say what RabbitMQ does. Where we differ on purpose there is a row with
+the reason in `tests/conformance/differences.toml`; `Expectations.of` applies it. A test
+without a row has one expectation for both.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import tomllib
+from pathlib import Path
+from typing import Any, Final
+
+from tests.support.raw_client import Closed, Endpoint, RawClient
+
+TABLE: Final = Path(__file__).parents[1] / "conformance" / "differences.toml"
+
+
+class Expectations:
+    """Rows of the table of differences, seen from one broker."""
+
+    def __init__(self, is_rabbitmq: bool) -> None:
+        rows = tomllib.loads(TABLE.read_text())["difference"]
+        self._rows: dict[str, dict[str, Any]] = {row["id"]: row for row in rows}
+        self.is_rabbitmq = is_rabbitmq
+
+    @classmethod
+    def of_broker(cls, endpoint: Endpoint) -> Expectations:
+        """Ask the broker who it is: ours names its version whatever it calls itself."""
+        with RawClient(endpoint) as client:
+            properties = client.start().server_properties or {}
+        return cls(is_rabbitmq="amqpd_version" not in properties)
+
+    def of(self, row: str, ours: Closed, **names: str) -> Closed:
+        """Return what this broker is expected to answer; `ours` is what amqpd says."""
+        difference = self._rows[row]["rabbitmq"]
+        if not self.is_rabbitmq:
+            return ours
+        changed: dict[str, Any] = {
+            key: value.format(**names) if isinstance(value, str) else value
+            for key, value in difference.items()
+        }
+        return dataclasses.replace(ours, **changed)
