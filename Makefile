@@ -23,7 +23,7 @@ unexport AMQPD_PURE PYTHONPATH PYTHONHOME
 
 SOURCES := setup.py pyproject.toml README.md amqpd/py.typed \
 	$(shell find amqpd store routing confirms -name '*.py')
-SUITE := pyproject.toml $(shell find tests interop -type f \
+SUITE := pyproject.toml README.md $(shell find tests interop -type f \
 	-not -name '*.pyc' -not -path 'tests/test_tidy.py')
 
 PURE := build/venv-pure
@@ -112,6 +112,6 @@ build/wheel-pure/stamp: .venv/created $(SOURCES)
 
 build/suite/stamp: $(SUITE)
 	rm -rf build/suite && mkdir -p build/suite
-	cp -R pyproject.toml tests interop build/suite/
+	cp -R pyproject.toml README.md tests interop build/suite/
 	rm build/suite/tests/test_tidy.py
 	touch $@

@@ -46,7 +46,14 @@ _LOG_TAIL_SIZE: Final = 4000
 
 
 class ServerFailed(Exception):
-    """The broker did not start or did not stop; the text ends with its log."""
+    """The broker did not start or did not stop; the text ends with its log.
+
+    `exit_code` is what the process ended with, None if it had to be killed.
+    """
+
+    def __init__(self, text: str, exit_code: int | None) -> None:
+        super().__init__(text)
+        self.exit_code = exit_code
 
 
 class AmqpdServer:
@@ -61,7 +68,7 @@ class AmqpdServer:
         definitions: Mapping[str, object] | None = None,
         env: Mapping[str, str] | None = None,
         args: Sequence[str] = (),
-        python: Sequence[str] = (sys.executable,),
+        command: Sequence[str] | None = None,
         timeout_s: float = 20.0,
     ) -> None:
         """Say how to start it; nothing happens before `start`.
@@ -75,7 +82,7 @@ class AmqpdServer:
             env: added to the environment, from which AMQPD_* and RABBITMQ_* of the
                 developer's own shell are taken out.
             args: more arguments of `amqpd serve`.
-            python: the interpreter, with whatever must stand before it (`taskset`).
+            command: what stands before `serve`; None is `amqpd_command()`.
             timeout_s: how long a start or a stop may take.
         """
         self._temporary = Path(tempfile.mkdtemp(prefix="amqpd-"))
@@ -84,8 +91,9 @@ class AmqpdServer:
         self._log_path = self._temporary / "log"
         self._process: subprocess.Popen[bytes] | None = None
         self._timeout_s = timeout_s
-        self._command = [*_command(python), "serve", "--data-dir", str(self.data_dir)]
-        self._command += ["--host", "127.0.0.1", *args]
+        self._command = [*(command or amqpd_command()), "serve"]
+        self._command += ["--data-dir", str(self.data_dir), "--host", "127.0.0.1"]
+        self._command += args
         self._env = _clean_environment()
         if config is not None:
             path = self._temporary / "amqpd.toml"
@@ -158,8 +166,9 @@ class AmqpdServer:
         line = self._start_up_line()
         found = re.search(r"127\.0\.0\.1:(\d+)", line)
         if not line.startswith("Server startup complete") or found is None:
+            code = self._exit_code_soon()
             self.kill()
-            raise self._failed(f"amqpd did not start, it printed {line!r}")
+            raise self._failed(f"amqpd did not start, it printed {line!r}", code)
         self.port = int(found[1])
 
     def stop(self) -> int:
@@ -177,7 +186,8 @@ class AmqpdServer:
             self._process.wait(self._timeout_s)
         except subprocess.TimeoutExpired:
             self.kill()
-            raise self._failed(f"no end {self._timeout_s} s after SIGTERM") from None
+            what = f"amqpd did not end within {self._timeout_s} s of SIGTERM"
+            raise self._failed(what, None) from None
         return self._reap()
 
     def kill(self) -> None:
@@ -201,7 +211,8 @@ class AmqpdServer:
         try:
             self._process.wait(self._timeout_s)
         except subprocess.TimeoutExpired:
-            raise self._failed(f"still running after {self._timeout_s} s") from None
+            what = f"amqpd still runs after {self._timeout_s} s"
+            raise self._failed(what, None) from None
         return self._reap()
 
     def close(self) -> None:
@@ -234,9 +245,17 @@ class AmqpdServer:
             line += data
         return line.decode(errors="replace").rstrip("\n")
 
-    def _failed(self, what: str) -> ServerFailed:
+    def _exit_code_soon(self) -> int | None:
+        """Return what a process that has closed its output ends with."""
+        assert self._process is not None
+        try:
+            return self._process.wait(1.0)
+        except subprocess.TimeoutExpired:
+            return None
+
+    def _failed(self, what: str, exit_code: int | None) -> ServerFailed:
         tail = self.log[-_LOG_TAIL_SIZE:]
-        return ServerFailed(f"{what}; the end of its log:\n{tail}")
+        return ServerFailed(f"{what}; the end of its log:\n{tail}", exit_code)
 
 
 @contextmanager
@@ -258,12 +277,12 @@ def amqpd_server(
         yield server.url
 
 
-def _command(python: Sequence[str]) -> list[str]:
-    """Return what runs `amqpd` of the place where this file lies, and nothing else."""
+def amqpd_command() -> list[str]:
+    """Return what runs the `amqpd` of the place where this file lies, no other."""
     installed = {sysconfig.get_path("purelib"), sysconfig.get_path("platlib")}
     if _ROOT in {str(Path(path).resolve()) for path in installed}:
-        return [*python, "-I", "-m", "amqpd"]
-    return [*python, "-I", "-c", _FROM_ROOT, _ROOT]
+        return [sys.executable, "-I", "-m", "amqpd"]
+    return [sys.executable, "-I", "-c", _FROM_ROOT, _ROOT]
 
 
 def _clean_environment() -> dict[str, str]:
