@@ -14,7 +14,7 @@ from typing import Final, final
 from mypy_extensions import i64
 
 from amqpd.broker.queue import Queue
-from routing.router import Resolution
+from routing.resolution import Resolution
 
 ENTRIES_MAX: Final = 4096
 

@@ -222,8 +222,7 @@ def _consume(channel: Channel, decoded: Decoded) -> None:
     if tag in consuming.consumers:
         raise NotAllowed(f"attempt to reuse consumer tag '{tag}'")
     arguments = cast(dict[str, object], method.arguments or {})
-    queue = session.vhost.find_queue(session, declaring.queue_name(channel, method))
-    session.require_read(queue.name)
+    queue = session.readable_queue(declaring.queue_name(channel, method.queue))
     consumer = ChannelConsumer(
         consuming,
         queue,
@@ -262,8 +261,7 @@ def _cancel(channel: Channel, decoded: Decoded) -> None:
 def _get(channel: Channel, decoded: Decoded) -> None:
     method = cast(commands.Basic.Get, decoded.method)
     session = channel.session
-    queue = session.vhost.find_queue(session, declaring.queue_name(channel, method))
-    session.require_read(queue.name)
+    queue = session.readable_queue(declaring.queue_name(channel, method.queue))
     reference = queue.get(bool(method.no_ack))
     if reference is None:
         channel.reply(commands.Basic.GetEmpty())

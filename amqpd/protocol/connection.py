@@ -168,6 +168,8 @@ class Connection(ConnectionFace):
         """Process what has come, within one turn's budget."""
         self._units = UNITS_PER_TURN
         self._now_ms = now_ms
+        if self._session is not None:
+            self._session.refresh_routes()
         while self._units > 0 and self.has_backlog():
             try:
                 if self._chunks:
@@ -276,6 +278,7 @@ class Connection(ConnectionFace):
         named = byte_at(data, pos + 13) != 0
         route = routes.by_name.get(raw) if named else routes.by_default.get(raw)
         if route is None or not route.is_current():
+            _check_names(raw)
             route = channel.session.find_route(raw)
         mandatory = flags & 1 != 0
         publishing = channel.publishing
@@ -493,7 +496,7 @@ class Connection(ConnectionFace):
         for channel in channels:
             channel.close()
         if self._session is not None:
-            self._session.vhost.connection_gone(self)
+            self._session.close()
 
     def _close_channel(self, number: i64, error: ChannelException) -> None:
         channel = self.channels.get(number)
@@ -529,6 +532,14 @@ class Connection(ConnectionFace):
 
     def _send(self, number: i64, method: Frame) -> None:
         self.output.writer().write(encode_method(int(number), method))
+
+
+def _check_names(raw: bytes) -> None:
+    """Check that `raw` is two short strings and nothing else."""
+    size: i64 = len(raw)
+    key = byte_at(raw, 0) + 1
+    if key >= size or key + 1 + byte_at(raw, key) != size:
+        raise SyntaxMalformed("basic.publish: the names do not fill the frame")
 
 
 def _no_frame_end(data: bytes, pos: i64, after: i64) -> FrameMalformed:
