@@ -48,6 +48,14 @@ def test_a_damaged_hash_fits_no_password(damaged: str) -> None:
     assert not verify("", damaged, DEFAULT_ALGORITHM)
 
 
+def test_a_hash_with_something_in_between_is_damaged() -> None:
+    password_hash = hash_password("guest", SALT)
+
+    damaged = password_hash[:8] + "!" + password_hash[8:]
+
+    assert not verify("guest", damaged, DEFAULT_ALGORITHM)
+
+
 def test_an_unknown_algorithm_is_an_error_and_not_a_refusal() -> None:
     with pytest.raises(AlgorithmUnknown, match="rot13"):
         verify("guest", "AAAA", "rot13")

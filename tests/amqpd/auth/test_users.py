@@ -86,12 +86,22 @@ def test_the_registry_counts_its_changes(registry: UserRegistry) -> None:
     before = registry.generation
 
     registry.put(make_user("worker", "new secret"))
+    assert registry.generation == before + 1
     registry.remove("worker")
-    registry.remove("worker")
-
     assert registry.generation == before + 2
+    registry.remove("worker")
+    assert registry.generation == before + 2
+
     assert registry.get("worker") is None
     assert registry.names() == ["certificate", "guest"]
+
+
+def test_a_name_cannot_forge_a_line_of_the_log(registry: UserRegistry) -> None:
+    with pytest.raises(LoginRefused) as caught:
+        registry.authenticate("x\nINFO\udcff", "", True, DEFAULT_LOOPBACK_USERS)
+
+    expected = r"user 'x\nINFO\udcff' - invalid credentials"
+    assert caught.value.reason == str(caught.value) == expected
 
 
 def test_tags_give_their_rights() -> None:

@@ -8,6 +8,7 @@ from amqpd.protocol.heartbeat import (
     Heartbeat,
     HeartbeatDue,
 )
+from amqpd.wire.frames import HEARTBEAT_FRAME
 
 
 def events(
@@ -24,6 +25,10 @@ def events(
         if due is HeartbeatDue.LOST:
             break
     return seen
+
+
+def test_our_own_heartbeat_has_the_size_that_is_expected_of_it() -> None:
+    assert len(HEARTBEAT_FRAME) == HEARTBEAT_SIZE
 
 
 def test_an_interval_of_zero_switches_everything_off() -> None:
