@@ -1,0 +1,269 @@
+"""Layout of a batch, the atom of the log, and the writer that fills one.
+
+    header                                       records ...        trailer
+    0  magic           8 bytes, the last is the version             magic    4
+    8  segment         u64                                          checksum u32
+    16 batch           u64   rising by one in the whole log         batch    u64
+    24 length          u64   header, records and trailer
+    32 durable segment u64   how far the log was known to be
+    40 durable offset  u64   durable when the batch began
+    48 records         u32   how many
+    52 checksum        u32
+
+Every checksum of a batch is seeded with its segment and batch number, so what
+stays of an older batch in a reused block never passes for a part of this one. The
+durable offset is what tells a torn tail from corruption: a batch that a later one
+calls durable was whole.
+
+The writer collects the records in one buffer and hands out chunks: contents of
+16 KiB and more are chunks of their own and never copied. It does not know files.
+"""
+
+import struct
+from typing import Final, final
+from zlib import crc32
+
+from librt.strings import BytesWriter, read_i64_be, write_i32_be
+from mypy_extensions import i64
+
+from store import record
+from store.record import read_u32, signed32
+from store.seq_ranges import Ranges
+
+MAGIC: Final = b"\xa6amqpdB\x01"
+TRAILER_MAGIC: Final = b"\xa6End"
+HEADER: Final = struct.Struct(">8sQQQQQI")
+HEADER_SIZE: Final = HEADER.size + 4
+TRAILER_SIZE: Final = 16
+OVERHEAD: Final = HEADER_SIZE + TRAILER_SIZE
+
+_SEED: Final = struct.Struct(">QQ")
+_TRAILER: Final = struct.Struct(">4sIQ")
+_CHECKSUM: Final = struct.Struct(">I")
+
+# From this size on a content is a buffer of its own; below, one copy is cheaper
+# than another entry of pwritev.
+_CHUNK_ALONE: Final = 16 * 1024
+_CHUNK_SIZE: Final = 64 * 1024
+
+
+def seed_of(segment: int, batch: int) -> int:
+    """Return what every checksum of a batch starts with."""
+    return crc32(_SEED.pack(segment, batch))
+
+
+@final
+class BatchHeader:
+    """What a batch says about itself."""
+
+    __slots__ = (
+        "batch",
+        "durable_offset",
+        "durable_segment",
+        "length",
+        "offset",
+        "record_count",
+        "seed",
+        "segment",
+    )
+
+    def __init__(
+        self,
+        segment: i64,
+        batch: i64,
+        offset: i64,
+        length: i64,
+        durable_segment: i64,
+        durable_offset: i64,
+        record_count: i64,
+    ) -> None:
+        self.segment = segment
+        self.batch = batch
+        self.offset = offset
+        self.length = length
+        self.durable_segment = durable_segment
+        self.durable_offset = durable_offset
+        self.record_count = record_count
+        self.seed: int = seed_of(segment, batch)
+
+    @property
+    def end(self) -> i64:
+        """Return the offset behind the trailer."""
+        return self.offset + self.length
+
+
+def read_header(data: bytes, offset: i64, segment: i64) -> BatchHeader | None:
+    """Return the batch header at an offset, or None if there is no valid one."""
+    if offset + HEADER_SIZE > len(data) or data[offset : offset + 8] != MAGIC:
+        return None
+    header = BatchHeader(
+        segment,
+        read_i64_be(data, offset + 16),
+        offset,
+        read_i64_be(data, offset + 24),
+        read_i64_be(data, offset + 32),
+        read_i64_be(data, offset + 40),
+        read_u32(data, offset + 48),
+    )
+    found = crc32(data[offset : offset + HEADER.size], header.seed)
+    if found != read_u32(data, offset + HEADER.size) or header.length < OVERHEAD:
+        return None
+    return header if read_i64_be(data, offset + 8) == segment else None
+
+
+def number_in(data: bytes, offset: i64) -> i64:
+    """Return what a header, which may be damaged, says is the batch number."""
+    return read_i64_be(data, offset + 16)
+
+
+def trailer_of(batch: int, seed: int) -> bytes:
+    """Return the trailer of a batch."""
+    number = _SEED.pack(0, batch)[8:]
+    return _TRAILER.pack(TRAILER_MAGIC, crc32(TRAILER_MAGIC + number, seed), batch)
+
+
+@final
+class BatchWriter:
+    """Fills one batch; `finish` returns its bytes."""
+
+    __slots__ = (
+        "_chunks",
+        "_durable_offset",
+        "_durable_segment",
+        "_out",
+        "_record",
+        "_seed",
+        "_size",
+        "number",
+        "record_count",
+        "segment",
+    )
+
+    def __init__(
+        self, segment: i64, number: i64, durable_segment: i64, durable_offset: i64
+    ) -> None:
+        self.segment = segment
+        self.number = number
+        self.record_count: i64 = 0
+        self._durable_segment = durable_segment
+        self._durable_offset = durable_offset
+        self._seed: int = seed_of(segment, number)
+        self._out = BytesWriter()
+        self._record = BytesWriter()
+        self._chunks: list[bytes] = [b""]
+        self._size: i64 = OVERHEAD
+
+    def begin_message(
+        self,
+        enqueued_ms: i64,
+        expires_ms: i64,
+        envelope: bytes,
+        content: bytes,
+        body: bytes | None,
+        destination_count: i64,
+    ) -> None:
+        """Start a message record; its destinations and `end_message` follow."""
+        record.write_message_header(
+            self._record,
+            enqueued_ms,
+            expires_ms,
+            envelope,
+            content,
+            body,
+            destination_count,
+        )
+
+    def destination(self, queue_id: i64, seq: i64, lane: i64) -> None:
+        """Add one destination to the message record that was started."""
+        record.write_destination(self._record, queue_id, seq, lane)
+
+    def end_message(self, envelope: bytes, content: bytes, body: bytes | None) -> None:
+        """End the message record with the same bytes that it was started with."""
+        out = self._record
+        out.write(envelope)
+        head = out.getvalue()
+        out.truncate(0)
+        checksum = crc32(content, crc32(head, self._seed))
+        self._out.write(head)
+        self._write(content)
+        if body is not None:
+            checksum = crc32(body, checksum)
+            self._write(body)
+        self._write_checksum(checksum)
+
+    def settle(self, queue_id: i64, settled: Ranges) -> None:
+        """Add a settle record."""
+        record.write_settle(self._record, queue_id, settled)
+        self._end_record()
+
+    def purge(self, queue_id: i64, upper_seq: i64, kept: Ranges) -> None:
+        """Add a purge record."""
+        record.write_purge(self._record, queue_id, upper_seq, kept)
+        self._end_record()
+
+    def delivered(self, queue_id: i64, lane: i64, upper_seq: i64) -> None:
+        """Add a delivered record."""
+        record.write_delivered(self._record, queue_id, lane, upper_seq)
+        self._end_record()
+
+    def returned(
+        self, queue_id: i64, seq: i64, delivery_count: i64, not_before_ms: i64
+    ) -> None:
+        """Add a returned record."""
+        record.write_returned(
+            self._record, queue_id, seq, delivery_count, not_before_ms
+        )
+        self._end_record()
+
+    def copy(self, without_checksum: bytes) -> None:
+        """Add a record of another batch as it is, with a checksum of this one."""
+        self._record.write(without_checksum)
+        self._end_record()
+
+    def _end_record(self) -> None:
+        data = self._record.getvalue()
+        self._record.truncate(0)
+        self._write(data)
+        self._write_checksum(crc32(data, self._seed))
+
+    def _write(self, data: bytes) -> None:
+        if len(data) < _CHUNK_ALONE:
+            self._out.write(data)
+        else:
+            self._close_chunk()
+            self._chunks.append(data)
+            self._size += len(data)
+
+    def _write_checksum(self, checksum: int) -> None:
+        write_i32_be(self._out, signed32(checksum))
+        self.record_count += 1
+        if len(self._out) >= _CHUNK_SIZE:
+            self._close_chunk()
+
+    def _close_chunk(self) -> None:
+        # A chunk is copied while it is still in the processor's cache.
+        chunk = self._out.getvalue()
+        self._out.truncate(0)
+        self._chunks.append(chunk)
+        self._size += len(chunk)
+
+    def finish(self) -> list[bytes]:
+        """Return the whole batch as chunks; the writer is done with."""
+        self._close_chunk()
+        header = HEADER.pack(
+            MAGIC,
+            self.segment,
+            self.number,
+            self._size,
+            self._durable_segment,
+            self._durable_offset,
+            self.record_count,
+        )
+        self._chunks[0] = header + _CHECKSUM.pack(crc32(header, self._seed))
+        self._chunks.append(trailer_of(self.number, self._seed))
+        return self._chunks
+
+    @property
+    def size(self) -> i64:
+        """Return the size of the finished batch."""
+        return self._size

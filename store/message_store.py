@@ -1,0 +1,529 @@
+"""The face of the store: append, settle, sync, recover.
+
+    append, settle, ...     on the loop, thousands of times a turn; memory only
+    step = begin(...)       on the loop: what is still live becomes one batch
+    step.run()              elsewhere, in the order of begin: system calls only
+    result = complete(step) on the loop: who is durable, who is refused
+
+A message is *waiting* (in `WaitingMessages`), *begun* (in the batch of a step) or
+*written*. What is settled while it waits is never written; what is settled later
+becomes a range in the next batch. The index, which says what segments are needed
+for, is told of a batch only when a sync that covers it has returned.
+
+It knows neither queues nor messages: a queue is a number, a message three strings
+of bytes, a waiter an opaque token.
+"""
+
+from typing import Final, Generic, TypeVar, final
+
+from mypy_extensions import i64
+
+from store.batch import BatchWriter
+from store.filesystem import FileSystem
+from store.options import StoreOptions
+from store.queue_facts import BegunFacts, QueueFacts
+from store.record import QUEUE_ID_MAX
+from store.recovery import LOG_NAME, Recovered, Recovery, RecoveryReport
+from store.replay import RecoveredQueue
+from store.segment_set import LogWrite, Reserve, SegmentSet
+from store.syncer import SyncResult, Waiters, Waiting, divide
+from store.waiting import WaitingMessage, WaitingMessages
+
+T = TypeVar("T")
+
+_NOT_WRITTEN: Final = -1
+_SEQ_MAX: Final = (1 << 63) - 1
+_BATCH_MAX: Final = (1 << 63) - 1
+
+
+@final
+class Batch:
+    """What one batch holds, until it is durable or refused."""
+
+    __slots__ = ("base", "facts", "messages", "number", "segment")
+
+    def __init__(self, segment: i64, number: i64, base: i64) -> None:
+        self.segment = segment
+        self.number = number
+        # The append number of the first message.
+        self.base = base
+        self.messages: list[WaitingMessage | None] = []
+        self.facts: list[BegunFacts] = []
+
+
+@final
+class SyncStep(Generic[T]):
+    """One turn of writing: call `run` once, then hand it to `complete`."""
+
+    __slots__ = ("batch", "now_ms", "refused", "waiting", "write")
+
+    def __init__(self, write: LogWrite, now_ms: i64) -> None:
+        self.write = write
+        self.now_ms = now_ms
+        self.batch: Batch | None = None
+        self.waiting: list[Waiting[T]] = []
+        # Messages that were not written because the disk is full.
+        self.refused: Batch | None = None
+
+    def run(self) -> None:
+        """Make the system calls; blocks, raises nothing."""
+        self.write.run()
+
+
+@final
+class MessageStore(Generic[T]):
+    """One append-only log and what of it is still needed."""
+
+    __slots__ = (
+        "_begun",
+        "_facts",
+        "_failed_batch",
+        "_forgotten",
+        "_in_flight",
+        "_index",
+        "_is_disk_full",
+        "_is_failed",
+        "_is_refusing",
+        "_is_unsynced",
+        "_latest",
+        "_probe_ms",
+        "_probe_pause_ms",
+        "_segments",
+        "_touched",
+        "_undurable",
+        "_waiters",
+        "_waiting",
+        "bytes_in_flight",
+    )
+
+    def __init__(
+        self,
+        segments: SegmentSet,
+        recovered: Recovered,
+        is_disk_full: bool,
+        probe_pause_ms: i64,
+        now_ms: i64,
+    ) -> None:
+        self._segments = segments
+        self._index = recovered.index
+        self._facts: dict[int, QueueFacts] = {}
+        for queue_id, queue in recovered.queues.items():
+            if queue.messages:
+                self._facts[queue_id] = QueueFacts(queue_id, queue.next_seq - 1)
+        self._latest = QueueFacts(_NOT_WRITTEN, _NOT_WRITTEN)
+        self._touched: list[QueueFacts] = []
+        self._forgotten: set[int] = set()
+        self._waiting = WaitingMessages()
+        self._waiters: Waiters[T] = Waiters()
+        # Batches written (or being written) that no returned sync covers.
+        self._undurable: list[Batch] = []
+        self._in_flight: i64 = 0
+        self._is_unsynced = False
+        self._begun = Batch(0, 0, 0)
+        self._failed_batch: i64 = 0
+        self._is_refusing = False
+        self._is_failed = False
+        self._is_disk_full = is_disk_full
+        self._probe_ms: i64 = now_ms + probe_pause_ms
+        self._probe_pause_ms = probe_pause_ms
+        self.bytes_in_flight: i64 = 0
+
+    # -- what happens to messages
+
+    def append(
+        self,
+        envelope: bytes,
+        content: bytes,
+        body: bytes | None,
+        enqueued_ms: i64,
+        expires_ms: i64,
+        queue_id: i64,
+        seq: i64,
+        lane: i64,
+    ) -> i64:
+        """Add a message with its first destination; return its append number."""
+        return self._waiting.append(
+            WaitingMessage(
+                envelope, content, body, enqueued_ms, expires_ms, queue_id, seq, lane
+            )
+        )
+
+    def add_destination(self, queue_id: i64, seq: i64, lane: i64) -> None:
+        """Add one more destination to the message appended last."""
+        self._waiting.add_destination(queue_id, seq, lane)
+
+    def settle(self, number: i64, queue_id: i64, seq: i64) -> None:
+        """A queue is done with a message (`number` 0: a recovered one)."""
+        if number >= self._waiting.base:
+            self._waiting.settle(number, queue_id)
+        else:
+            self._touch(queue_id).settle(seq)
+
+    def note_delivered(self, queue_id: i64, lane: i64, upper_seq: i64) -> None:
+        """Every seq of the lane up to this one was delivered once."""
+        self._touch(queue_id).note_delivered(lane, upper_seq)
+
+    def note_returned(
+        self, queue_id: i64, seq: i64, delivery_count: i64, not_before_ms: i64
+    ) -> None:
+        """A message came back to its queue."""
+        self._touch(queue_id).note_returned(seq, delivery_count, not_before_ms)
+
+    def purge(self, queue_id: i64, upper_seq: i64, kept: list[int]) -> None:
+        """A queue is done with all its messages but the kept (unacked) ones.
+
+        `upper_seq` is at least every seq that was appended for the queue.
+        """
+        self._waiting.elide_queue(queue_id, upper_seq, kept)
+        self._touch(queue_id).purge(upper_seq, kept)
+
+    def forget_queue(self, queue_id: i64) -> None:
+        """A queue is gone, durably: nothing of it is needed any more."""
+        self._waiting.elide_queue(queue_id, _SEQ_MAX, [])
+        facts = self._facts.pop(queue_id, None)
+        if facts is not None and facts.is_touched:
+            self._touched.remove(facts)
+        if self._latest.queue_id == queue_id:
+            self._latest = QueueFacts(_NOT_WRITTEN, _NOT_WRITTEN)
+        self._index.forget_queue(queue_id)
+        if self._undurable or self._in_flight > 0:
+            self._forgotten.add(queue_id)
+
+    def wait(self, token: T, first: i64, last: i64) -> None:
+        """Let `token` be told when everything so far is durable."""
+        self._waiters.add(token, first, last)
+
+    def _touch(self, queue_id: i64) -> QueueFacts:
+        """Return a queue's facts, which the next batch will look at."""
+        facts = self._latest
+        if facts.queue_id != queue_id:
+            found = self._facts.get(queue_id)
+            if found is None:
+                assert 0 <= queue_id <= QUEUE_ID_MAX, "a queue id has 32 bits"
+                found = QueueFacts(queue_id, _NOT_WRITTEN)
+                self._facts[queue_id] = found
+            facts = found
+            self._latest = facts
+        if not facts.is_touched:
+            facts.is_touched = True
+            self._touched.append(facts)
+        return facts
+
+    # -- what the ticker reads
+
+    @property
+    def is_wanted(self) -> bool:
+        """Say whether somebody waits for a sync."""
+        return not self._waiters.is_empty
+
+    @property
+    def has_work(self) -> bool:
+        """Say whether a step has anything to do."""
+        return (
+            len(self._waiting.messages) > 0
+            or len(self._touched) > 0
+            or self._is_unsynced
+            or self._is_disk_full
+            or not self._waiters.is_empty
+            or bool(self._dead_segments())
+        )
+
+    @property
+    def bytes_waiting(self) -> i64:
+        """Return about how much the waiting messages take in the log."""
+        return self._waiting.bytes_waiting
+
+    @property
+    def is_disk_full(self) -> bool:
+        """Say whether new messages are refused until the reserve is back."""
+        return self._is_disk_full
+
+    # -- steps
+
+    def begin(self, sync: bool, now_ms: i64) -> SyncStep[T] | None:
+        """Turn what is still live into one batch, and that into a step.
+
+        None if there is nothing to do and nobody waits. Without `sync` the batch
+        reaches the page cache only, and nobody is told before a later sync.
+        """
+        if self._is_failed or self._is_refusing:
+            return None
+        refused = self._take_refused()
+        writer = self._begin_batch()
+        has_batch = writer is not None or refused is not None
+        has_waiter = sync and (self._is_unsynced or not self._waiters.is_empty)
+        has_chore = self._is_probe_due(now_ms) or bool(self._dead_segments())
+        if not (has_batch or has_waiter or has_chore):
+            return None
+        return self._plan(writer, refused, sync, now_ms)
+
+    def close_step(self, now_ms: i64) -> SyncStep[T] | None:
+        """Return the last step: everything written, synced, and the log ended.
+
+        None after a failed sync, or while refused steps are in flight.
+        """
+        if self._is_failed or self._is_refusing:
+            return None
+        refused = self._take_refused()
+        step = self._plan(self._begin_batch(), refused, True, now_ms)
+        self._segments.plan_end(step.write)
+        return step
+
+    def close(self) -> None:
+        """Close the files; nothing may be in flight."""
+        self._segments.close()
+
+    def complete(self, step: SyncStep[T]) -> SyncResult[T]:
+        """Return what came of a step that has run; steps complete in order."""
+        write = step.write
+        self._in_flight -= 1
+        self.bytes_in_flight -= write.length
+        for number in self._segments.on_done(write):
+            self._index.drop_segment(number)
+        result: SyncResult[T] = SyncResult()
+        if write.fatal is not None:
+            self._fail(step, write.fatal, result)
+        elif write.error is not None:
+            self._refuse(step, result)
+        else:
+            self._accept(step, result)
+        if self._in_flight == 0 and not self._undurable:
+            self._forgotten.clear()
+        result.disk_full = self._is_disk_full
+        return result
+
+    # -- how a step is made
+
+    def _is_probe_due(self, now_ms: i64) -> bool:
+        return self._is_disk_full and now_ms >= self._probe_ms
+
+    def _take_refused(self) -> Batch | None:
+        """Take the waiting messages out if the disk is full: only facts are written."""
+        if not self._is_disk_full or self._waiting.bytes_waiting == 0:
+            return None
+        refused = Batch(0, 0, self._waiting.base)
+        refused.messages = self._waiting.take()
+        return refused
+
+    def _begin_batch(self) -> BatchWriter | None:
+        """Write everything that waits into a batch; None if nothing is left of it."""
+        if self._waiting.bytes_waiting == 0:
+            self._waiting.take()
+            if not self._has_facts():
+                return None
+        writer = self._segments.begin_batch(
+            self._waiting.bytes_waiting, not self._is_disk_full
+        )
+        batch = Batch(writer.segment, writer.number, self._waiting.base)
+        for facts in self._touched:
+            facts.write_purge(writer)
+        batch.messages = self._waiting.take()
+        for message in batch.messages:
+            if message is not None:
+                message.write(writer)
+                self._note_written(message)
+        for facts in self._touched:
+            facts.is_touched = False
+            batch.facts.append(facts.begin(writer))
+        self._touched = []
+        self._begun = batch
+        self._is_unsynced = True
+        return writer
+
+    def _has_facts(self) -> bool:
+        """Say whether a queue has a fact to write; if none has, touch none."""
+        for facts in self._touched:
+            if not facts.is_empty:
+                return True
+        for facts in self._touched:
+            facts.is_touched = False
+        self._touched = []
+        return False
+
+    def _note_written(self, message: WaitingMessage) -> None:
+        if message.queue_id >= 0:
+            self._touch(message.queue_id).note_written(message.seq)
+        if message.others is not None:
+            for other in message.others.destinations:
+                if other.queue_id >= 0:
+                    self._touch(other.queue_id).note_written(other.seq)
+
+    def _plan(
+        self, writer: BatchWriter | None, refused: Batch | None, sync: bool, now_ms: i64
+    ) -> SyncStep[T]:
+        write = self._segments.plan(writer, sync and self._is_unsynced)
+        step: SyncStep[T] = SyncStep(write, now_ms)
+        step.refused = refused
+        if writer is not None:
+            step.batch = self._begun
+        if sync:
+            self._is_unsynced = False
+            step.waiting = self._waiters.take()
+        else:
+            self._waiters.attach(self._begun.number)
+        self._segments.plan_removal(write, self._dead_segments())
+        if self._is_probe_due(now_ms):
+            self._probe_ms = now_ms + self._probe_pause_ms
+            write.allocates_reserve = True
+        self._in_flight += 1
+        self.bytes_in_flight += write.length
+        return step
+
+    def _dead_segments(self) -> list[int]:
+        """Return the oldest segments as far as nothing in them is needed.
+
+        Only from the oldest on: a segment also holds settles of older ones, which
+        would come back to life without it.
+        """
+        dead: list[int] = []
+        for number in self._segments.oldest():
+            if self._index.reference_count(number) > 0:
+                break
+            dead.append(number)
+        return dead
+
+    # -- what comes of a step
+
+    def _accept(self, step: SyncStep[T], result: SyncResult[T]) -> None:
+        write = step.write
+        if step.batch is not None:
+            # Written: the bytes may go.
+            step.batch.messages = []
+            self._undurable.append(step.batch)
+        if write.sync:
+            self._segments.on_durable(write)
+            self._apply_undurable()
+        if step.refused is None:
+            result.durable = step.waiting
+        else:
+            divide(step.waiting, _BATCH_MAX, result)
+            self._lose(step.refused, result)
+        if write.is_reserve_back:
+            self._is_disk_full = False
+            self._segments.allocation = self._segments.segment_size
+
+    def _apply_undurable(self) -> None:
+        for batch in self._undurable:
+            for facts in batch.facts:
+                if facts.queue_id not in self._forgotten:
+                    facts.apply(self._index, batch.segment)
+        self._undurable = []
+
+    def _refuse(self, step: SyncStep[T], result: SyncResult[T]) -> None:
+        """Take back a step that the disk refused, and everything behind it."""
+        if not self._is_refusing:
+            assert step.batch is not None, "only a batch can be refused"
+            self._is_refusing = True
+            self._failed_batch = step.batch.number
+            self._is_disk_full = True
+            self._probe_ms = step.now_ms + self._probe_pause_ms
+            # A full disk has no room for a whole segment's blocks.
+            self._segments.allocation = 0
+            # The cut was synced, and with it every batch before.
+            self._apply_undurable()
+        if step.batch is not None:
+            self._lose(step.batch, result)
+            self._carry(step.batch)
+        if step.refused is not None:
+            self._lose(step.refused, result)
+        # What waits now may wait for what was just lost.
+        waiting = Batch(0, 0, self._waiting.base)
+        waiting.messages = self._waiting.take()
+        self._lose(waiting, result)
+        divide(step.waiting, self._failed_batch, result)
+        divide(self._waiters.take(), self._failed_batch, result)
+        if self._in_flight == 0:
+            self._segments.on_refused()
+            self._is_refusing = False
+            self._is_unsynced = False
+
+    def _lose(self, batch: Batch, result: SyncResult[T]) -> None:
+        for i in range(len(batch.messages)):
+            message = batch.messages[i]
+            if message is not None:
+                result.lost_numbers.append(batch.base + i)
+                self._lose_one(message.queue_id, message.seq, result)
+                if message.others is not None:
+                    for other in message.others.destinations:
+                        self._lose_one(other.queue_id, other.seq, result)
+
+    def _lose_one(self, queue_id: i64, seq: i64, result: SyncResult[T]) -> None:
+        facts = self._facts.get(queue_id)
+        if queue_id < 0 or queue_id in self._forgotten:
+            return
+        if facts is None:
+            facts = self._touch(queue_id)
+        if facts.lose(seq):
+            result.lost.append((queue_id, seq))
+
+    def _carry(self, batch: Batch) -> None:
+        for begun in batch.facts:
+            if begun.queue_id not in self._forgotten:
+                self._touch(begun.queue_id).carry(begun)
+
+    def _fail(
+        self, step: SyncStep[T], reason: Exception, result: SyncResult[T]
+    ) -> None:
+        self._is_failed = True
+        result.fatal = reason
+        result.refused = step.waiting + self._waiters.take()
+
+    @staticmethod
+    def open_store(
+        directory: str,
+        filesystem: FileSystem,
+        options: StoreOptions,
+        store_uuid: bytes,
+        known_queues: set[int],
+        highest_queue_id: i64,
+        now_ms: i64,
+    ) -> "Opened[T]":
+        """Recover a data directory and return its store; blocks.
+
+        When this returns, counts are exact and everything recovered is durable.
+
+        Raises:
+            StoreError: the files do not go together, or the disk refuses.
+        """
+        log = f"{directory}/{LOG_NAME}"
+        reserve = Reserve(filesystem, log, options.reserve_size)
+        recovered = Recovery(
+            filesystem, directory, store_uuid, known_queues, highest_queue_id, reserve
+        ).run()
+        segments = SegmentSet(
+            filesystem,
+            log,
+            store_uuid,
+            options.segment_size,
+            reserve,
+            recovered.next_number,
+            recovered.next_batch,
+        )
+        for file in recovered.files:
+            segments.adopt(file.number, file.path)
+        is_disk_full = not segments.open() or not reserve.allocate()
+        store: MessageStore[T] = MessageStore(
+            segments,
+            recovered,
+            is_disk_full,
+            options.reserve_probe_ms,
+            now_ms,
+        )
+        return Opened(store, recovered.queues, recovered.report)
+
+
+@final
+class Opened(Generic[T]):
+    """A store that is recovered and safe, and what it holds."""
+
+    __slots__ = ("queues", "report", "store")
+
+    def __init__(
+        self,
+        store: MessageStore[T],
+        queues: dict[int, RecoveredQueue],
+        report: RecoveryReport,
+    ) -> None:
+        self.store = store
+        self.queues = queues
+        self.report = report

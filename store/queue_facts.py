@@ -1,0 +1,224 @@
+"""What happened in a queue since the last batch, and the records it becomes.
+
+Facts are collected per queue, so that a batch holds a settle record with ranges
+for a queue and not a record for every ack:
+
+    purge, settled ranges, delivered (per lane), returned (per seq)
+
+`begin` turns them into records and into a `BegunFacts`, which is kept until the
+batch is durable (then the index is told) or refused (then the facts are carried
+into the next batch; messages are not: they were refused).
+"""
+
+from typing import Final, final
+
+from mypy_extensions import i64
+
+from store.batch import BatchWriter
+from store.index import Index
+from store.record import Returned
+from store.seq_ranges import Ranges, SeqRanges
+
+_NONE: Final = -1
+
+
+@final
+class BegunFacts:
+    """One queue's part of a batch."""
+
+    __slots__ = (
+        "delivered",
+        "first",
+        "last",
+        "purge_kept",
+        "purge_upper",
+        "queue_id",
+        "returned",
+        "settled",
+        "written_count",
+    )
+
+    def __init__(self, queue_id: i64) -> None:
+        self.queue_id = queue_id
+        self.first: i64 = 0
+        self.last: i64 = 0
+        self.written_count: i64 = 0
+        self.purge_upper: i64 = _NONE
+        self.purge_kept: Ranges | None = None
+        self.settled: Ranges | None = None
+        self.delivered: dict[int, int] = {}
+        self.returned: dict[int, Returned] = {}
+
+    def apply(self, index: Index, segment: int) -> None:
+        """Tell the index; the batch, which is in `segment`, is durable."""
+        runs = index.queue(self.queue_id)
+        if self.purge_kept is not None:
+            runs.purge(self.purge_kept)
+        if self.written_count > 0:
+            runs.add(index.segment(segment), self.first, self.last, self.written_count)
+        if self.settled is not None:
+            runs.settle(self.settled)
+
+
+@final
+class QueueFacts:
+    """One queue's facts that are in no batch yet."""
+
+    __slots__ = (
+        "_delivered",
+        "_delivered_written",
+        "_first",
+        "_last",
+        "_purge_kept",
+        "_purge_upper",
+        "_returned",
+        "_written_count",
+        "_written_upper",
+        "is_touched",
+        "lost",
+        "queue_id",
+        "settled",
+    )
+
+    def __init__(self, queue_id: i64, written_upper: i64) -> None:
+        self.queue_id = queue_id
+        # Whether it is in the store's list of queues that have something to write.
+        self.is_touched = False
+        self.settled = SeqRanges()
+        # Seqs whose messages the disk refused while a consumer had them: they were
+        # never written, so settling them is no fact.
+        self.lost: SeqRanges | None = None
+        self._purge_upper: i64 = _NONE
+        self._purge_kept: Ranges | None = None
+        self._delivered: dict[int, int] = {}
+        self._delivered_written: dict[int, int] = {}
+        self._returned: dict[int, Returned] = {}
+        # The share of the batch being written, and the highest seq ever written.
+        self._first: i64 = 0
+        self._last: i64 = 0
+        self._written_count: i64 = 0
+        self._written_upper = written_upper
+
+    def note_written(self, seq: i64) -> None:
+        """A message with this seq is in the batch being written."""
+        if self._written_count == 0:
+            self._first = seq
+        self._last = seq
+        self._written_count += 1
+
+    def settle(self, seq: i64) -> None:
+        """A written message is done with."""
+        if self.lost is not None and self.lost.discard(seq):
+            return
+        self.settled.add(seq)
+
+    def lose(self, seq: i64) -> bool:
+        """A message that was thought written was refused; return if it matters.
+
+        It does not if the message was settled meanwhile: that settle is dropped.
+        """
+        if self.settled.discard(seq):
+            return False
+        if self.lost is None:
+            self.lost = SeqRanges()
+        self.lost.add(seq)
+        return True
+
+    def note_delivered(self, lane: i64, upper_seq: i64) -> None:
+        """Every seq of the lane up to this one was delivered once."""
+        self._delivered[lane] = upper_seq
+
+    def note_returned(self, seq: i64, delivery_count: i64, not_before_ms: i64) -> None:
+        """A message came back."""
+        self._returned[seq] = Returned(
+            self.queue_id, seq, delivery_count, not_before_ms
+        )
+
+    def purge(self, upper_seq: i64, kept: list[int]) -> None:
+        """All written messages but the kept ones are done with."""
+        # Settles that wait are of seqs the purge covers.
+        self.settled.take()
+        still_kept = SeqRanges()
+        for seq in kept:
+            if self.lost is None or seq not in self.lost:
+                still_kept.add(seq)
+        self._purge_upper = upper_seq
+        self._purge_kept = still_kept.take()
+
+    @property
+    def is_empty(self) -> bool:
+        """Say whether there is nothing to write (before messages are written)."""
+        return (
+            self.settled.is_empty
+            and self._purge_kept is None
+            and not self._returned
+            and not self._is_delivered_news()
+        )
+
+    def _is_delivered_news(self) -> bool:
+        for lane, upper_seq in self._delivered.items():
+            known = self._delivered_written.get(lane, _NONE)
+            if min(upper_seq, self._written_upper) > known:
+                return True
+        return False
+
+    def write_purge(self, writer: BatchWriter) -> None:
+        """Write the purge, if there is one: it stands before new messages."""
+        if self._purge_kept is not None:
+            writer.purge(self.queue_id, self._purge_upper, self._purge_kept)
+
+    def begin(self, writer: BatchWriter) -> BegunFacts:
+        """Write everything else behind the messages and return what the batch holds."""
+        begun = BegunFacts(self.queue_id)
+        begun.purge_upper = self._purge_upper
+        begun.purge_kept = self._purge_kept
+        self._purge_kept = None
+        if self._written_count > 0:
+            begun.first = self._first
+            begun.last = self._last
+            begun.written_count = self._written_count
+            self._written_upper = self._last
+            self._written_count = 0
+        if not self.settled.is_empty:
+            begun.settled = self.settled.take()
+            writer.settle(self.queue_id, begun.settled)
+        if self._delivered:
+            self._write_delivered(writer, begun)
+        if self._returned:
+            begun.returned = self._returned
+            self._returned = {}
+            for returned in begun.returned.values():
+                writer.returned(
+                    self.queue_id,
+                    returned.seq,
+                    returned.delivery_count,
+                    returned.not_before_ms,
+                )
+        return begun
+
+    def _write_delivered(self, writer: BatchWriter, begun: BegunFacts) -> None:
+        for lane, noted_upper in self._delivered.items():
+            # What was delivered and elided leaves no trace in the log.
+            upper_seq = min(noted_upper, self._written_upper)
+            if upper_seq > self._delivered_written.get(lane, _NONE):
+                writer.delivered(self.queue_id, lane, upper_seq)
+                self._delivered_written[lane] = upper_seq
+                begun.delivered[lane] = upper_seq
+        self._delivered = {}
+
+    def carry(self, begun: BegunFacts) -> None:
+        """Take back the facts of a batch that the disk refused."""
+        if self._purge_kept is not None:
+            # A later purge covers all that the refused batch said of older seqs.
+            return
+        if begun.purge_kept is not None:
+            self._purge_upper = begun.purge_upper
+            self._purge_kept = begun.purge_kept
+        if begun.settled is not None:
+            for i in range(len(begun.settled.firsts)):
+                self.settled.add_range(begun.settled.firsts[i], begun.settled.lasts[i])
+        for lane, upper_seq in begun.delivered.items():
+            self._delivered_written[lane] = _NONE
+            self._delivered[lane] = max(upper_seq, self._delivered.get(lane, _NONE))
+        for seq, returned in begun.returned.items():
+            self._returned.setdefault(seq, returned)
