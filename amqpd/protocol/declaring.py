@@ -1,7 +1,7 @@
 """The methods of the classes exchange and queue: what a channel declares and binds.
 
-A handler takes a method apart, hands the wish to the virtual host and answers when it is
-done. Often that is at once. When it waits for the disk, the channel is held until the
+A handler takes a method apart, hands the wish to the virtual host and answers when it
+is done, often at once. When it waits for the disk, the channel is held until the
 answer is written, so the client's next methods find what this one made. What is
 allowed, and in which order things happen, is the virtual host's business.
 """
@@ -20,7 +20,6 @@ from amqpd.protocol.durable_reply import DurableReply
 from amqpd.protocol.ports import ChannelFace
 from amqpd.wire.methods import Decoded
 from amqpd.wire.tables import Table
-from routing.binding import Binding
 
 PURGE_REFUSED: Final = "the disk refused the purge; the messages come back"
 
@@ -151,13 +150,15 @@ def exchange_bind(channel: ChannelFace, decoded: Decoded) -> None:
     """exchange.bind."""
     method = cast(commands.Exchange.Bind, decoded.method)
     answer = Answer(channel, None if method.nowait else commands.Exchange.BindOk())
-    binding = _exchange_binding(
+    channel.session.vhost.bind(
+        channel.session,
         method.source,
         method.destination,
-        method.routing_key,
+        True,
+        method.routing_key.encode(),
         _arguments(method.arguments, decoded),
+        answer.on_done,
     )
-    channel.session.vhost.bind(channel.session, binding, answer.on_done)
     answer.wait()
 
 
@@ -165,13 +166,15 @@ def exchange_unbind(channel: ChannelFace, decoded: Decoded) -> None:
     """exchange.unbind."""
     method = cast(commands.Exchange.Unbind, decoded.method)
     answer = Answer(channel, None if method.nowait else commands.Exchange.UnbindOk())
-    binding = _exchange_binding(
+    channel.session.vhost.unbind(
+        channel.session,
         method.source,
         method.destination,
-        method.routing_key,
+        True,
+        method.routing_key.encode(),
         _arguments(method.arguments, decoded),
+        answer.on_done,
     )
-    channel.session.vhost.unbind(channel.session, binding, answer.on_done)
     answer.wait()
 
 
@@ -218,9 +221,18 @@ def queue_bind(channel: ChannelFace, decoded: Decoded) -> None:
     """queue.bind."""
     method = cast(commands.Queue.Bind, decoded.method)
     answer = Answer(channel, None if method.nowait else commands.Queue.BindOk())
-    arguments = _arguments(method.arguments, decoded)
-    binding = _queue_binding(channel, method, method.exchange, method.routing_key, arguments)
-    channel.session.vhost.bind(channel.session, binding, answer.on_done)
+    name = queue_name(channel, method)
+    # No queue and no key: the last queue, under its own name.
+    is_short = not method.queue and not method.routing_key
+    channel.session.vhost.bind(
+        channel.session,
+        method.exchange,
+        name,
+        False,
+        (name if is_short else method.routing_key).encode(),
+        _arguments(method.arguments, decoded),
+        answer.on_done,
+    )
     answer.wait()
 
 
@@ -228,9 +240,17 @@ def queue_unbind(channel: ChannelFace, decoded: Decoded) -> None:
     """queue.unbind; it has no nowait."""
     method = cast(commands.Queue.Unbind, decoded.method)
     answer = Answer(channel, commands.Queue.UnbindOk())
-    arguments = _arguments(method.arguments, decoded)
-    binding = _queue_binding(channel, method, method.exchange, method.routing_key, arguments)
-    channel.session.vhost.unbind(channel.session, binding, answer.on_done)
+    name = queue_name(channel, method)
+    is_short = not method.queue and not method.routing_key
+    channel.session.vhost.unbind(
+        channel.session,
+        method.exchange,
+        name,
+        False,
+        (name if is_short else method.routing_key).encode(),
+        _arguments(method.arguments, decoded),
+        answer.on_done,
+    )
     answer.wait()
 
 
@@ -248,41 +268,5 @@ def queue_purge(channel: ChannelFace, decoded: Decoded) -> None:
         channel.reply(reply)
 
 
-# -- taking methods apart -----------------------------------------------------
-
-
 def _arguments(table: object, decoded: Decoded) -> Arguments:
     return Arguments(cast(Table, table or {}), decoded.raw_arguments)
-
-
-def _exchange_binding(
-    source: str, destination: str, routing_key: str, arguments: Arguments
-) -> Binding:
-    return Binding(
-        source,
-        destination,
-        True,
-        routing_key.encode(),
-        arguments.table,
-        arguments.canonical(),
-    )
-
-
-def _queue_binding(
-    channel: ChannelFace,
-    method: NamesQueue,
-    source: str,
-    routing_key: str,
-    arguments: Arguments,
-) -> Binding:
-    name = queue_name(channel, method)
-    if not method.queue and not routing_key:
-        routing_key = name
-    return Binding(
-        source,
-        name,
-        False,
-        routing_key.encode(),
-        arguments.table,
-        arguments.canonical(),
-    )

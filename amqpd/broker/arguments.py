@@ -1,0 +1,373 @@
+"""The arguments of queue.declare and exchange.declare: which, of what type, equal when.
+
+Every queue type knows a list of arguments. Of those the values are checked when a queue
+is declared anew, and compared when it is declared again; an argument that belongs only
+to another type is refused, one that nobody knows is kept and otherwise ignored. Types
+are those on the wire (`signedint`, `longstr`, ...): all integers are one class, so
+60000 as `I` equals 60000 as `l`. Order and texts of the checks are RabbitMQ's.
+
+What an argument *does* is not known here, but which ones have no effect yet is.
+"""
+
+from typing import Final, final
+
+from amqpd.broker.errors import PreconditionFailed
+from amqpd.wire.tables import skip_value, type_name_in
+
+CLASSIC: Final = "classic"
+QUORUM: Final = "quorum"
+
+QUEUE_TYPE: Final = "x-queue-type"
+DEAD_LETTER_EXCHANGE: Final = "x-dead-letter-exchange"
+ALTERNATE_EXCHANGE: Final = "alternate-exchange"
+
+# What both types know, in the order in which RabbitMQ compares.
+_COMMON: Final = (
+    "x-expires",
+    "x-message-ttl",
+    DEAD_LETTER_EXCHANGE,
+    "x-dead-letter-routing-key",
+    "x-max-length",
+    "x-max-length-bytes",
+    "x-overflow",
+    "x-single-active-consumer",
+    QUEUE_TYPE,
+    "x-queue-leader-locator",
+    "x-consumer-timeout",
+)
+_CLASSIC_ONLY: Final = (
+    "x-max-priority",
+    "x-queue-mode",
+    "x-queue-version",
+    "x-queue-master-locator",
+)
+_QUORUM_ONLY: Final = (
+    "x-dead-letter-strategy",
+    "x-max-in-memory-length",
+    "x-max-in-memory-bytes",
+    "x-quorum-initial-group-size",
+    "x-member-placement-tag",
+    "x-delivery-limit",
+    "x-consumer-disconnected-timeout",
+    "x-delayed-retry-type",
+    "x-delayed-retry-min",
+    "x-delayed-retry-max",
+)
+_STREAM_ONLY: Final = (
+    "x-max-age",
+    "x-stream-max-segment-size-bytes",
+    "x-stream-filter-size-bytes",
+    "x-initial-cluster-size",
+)
+
+_KNOWN: Final[dict[str, tuple[str, ...]]] = {
+    CLASSIC: _COMMON + _CLASSIC_ONLY,
+    QUORUM: _COMMON + _QUORUM_ONLY,
+}
+_FOREIGN: Final[dict[str, tuple[str, ...]]] = {
+    CLASSIC: _STREAM_ONLY + _QUORUM_ONLY,
+    QUORUM: _STREAM_ONLY + _CLASSIC_ONLY,
+}
+
+# Accepted and without effect by their nature on a single machine, or as in RabbitMQ 4.
+_WITHOUT_EFFECT: Final = frozenset(
+    {
+        QUEUE_TYPE,
+        "x-queue-mode",
+        "x-queue-version",
+        "x-queue-master-locator",
+        "x-queue-leader-locator",
+        "x-quorum-initial-group-size",
+        "x-member-placement-tag",
+        "x-max-in-memory-length",
+        "x-max-in-memory-bytes",
+        "x-consumer-disconnected-timeout",
+    }
+)
+
+# Values as RabbitMQ's list of validators has them; what is not listed is free.
+_POSITIVE_TIMES: Final = frozenset({"x-expires"})
+_TIMES: Final = frozenset({"x-message-ttl"})
+_COUNTS: Final = frozenset(
+    {
+        "x-max-length",
+        "x-max-length-bytes",
+        "x-max-priority",
+        "x-max-in-memory-length",
+        "x-max-in-memory-bytes",
+        "x-consumer-timeout",
+        "x-consumer-disconnected-timeout",
+        "x-delayed-retry-min",
+        "x-delayed-retry-max",
+    }
+)
+_INTEGERS: Final = frozenset({"x-delivery-limit", "x-queue-version"})
+_TEXTS: Final = frozenset(
+    {
+        "x-dead-letter-routing-key",
+        "x-overflow",
+        "x-queue-mode",
+        QUEUE_TYPE,
+        "x-queue-leader-locator",
+        "x-queue-master-locator",
+        "x-dead-letter-strategy",
+        "x-member-placement-tag",
+        "x-delayed-retry-type",
+    }
+)
+_CHOICES: Final[dict[str, tuple[str, ...]]] = {
+    "x-overflow": ("drop-head", "reject-publish", "reject-publish-dlx"),
+    "x-queue-mode": ("default", "lazy"),
+    "x-queue-leader-locator": (
+        "client-local",
+        "balanced",
+        "random",
+        "least-leaders",
+    ),
+    "x-dead-letter-strategy": ("at-most-once", "at-least-once"),
+    "x-delayed-retry-type": ("disabled", "all", "failed", "returned"),
+}
+_CHOICE_REFUSED: Final[dict[str, str]] = {
+    "x-overflow": "invalid_overflow",
+    "x-queue-leader-locator": "invalid_queue_locator_arg",
+    "x-dead-letter-strategy": "invalid_dlx_strategy",
+    "x-delayed-retry-type": "invalid_delayed_retry_type",
+}
+
+PRIORITY_MAX: Final = 255
+QUEUE_VERSIONS: Final = (1, 2)
+# Ten years in milliseconds, RabbitMQ's longest time.
+TIME_MAX_MS: Final = 315_360_000_000
+
+_INTEGER_TYPES: Final = frozenset(
+    {
+        "byte",
+        "short",
+        "signedint",
+        "long",
+        "unsignedbyte",
+        "unsignedshort",
+        "unsignedint",
+    }
+)
+_FLOAT_TYPES: Final = frozenset({"float", "double"})
+
+
+@final
+class Arguments:
+    """One table of arguments, decoded and as it came."""
+
+    __slots__ = ("raw", "table")
+
+    def __init__(self, table: dict[str, object], raw: bytes) -> None:
+        self.table = table
+        self.raw = raw
+
+    def type_name(self, key: str) -> str:
+        """RabbitMQ's name of the type of that argument."""
+        return type_name_in(self.raw, key)
+
+    def canonical(self) -> bytes:
+        """The octets with the entries in an order of their own.
+
+        Tables that differ only in the order of their keys are the same to RabbitMQ.
+        """
+        raw = self.raw
+        end = len(raw)
+        entries: list[bytes] = []
+        position = 0
+        while position < end:
+            after = int(skip_value(raw, position + 1 + raw[position], end, 0))
+            entries.append(raw[position:after])
+            position = after
+        return b"".join(sorted(entries))
+
+    def exchange_name(self, key: str, resource: str) -> str | None:
+        """Return the exchange that the argument names, None when it is not there.
+
+        Raises:
+            PreconditionFailed: it is there and is no text.
+        """
+        if key not in self.table:
+            return None
+        value = self.table[key]
+        if isinstance(value, str):
+            return value
+        raise PreconditionFailed(
+            f"invalid type '{self.type_name(key)}' for arg '{key}' in {resource}"
+        )
+
+
+def queue_type(table: dict[str, object]) -> str:
+    """Return the type of a queue that has these arguments."""
+    value = table.get(QUEUE_TYPE, CLASSIC)
+    return value if isinstance(value, str) else CLASSIC
+
+
+def check_queue_arguments(arguments: Arguments, resource: str) -> None:
+    """Check the arguments of a queue that is about to be declared.
+
+    Raises:
+        PreconditionFailed: a value is of the wrong type or out of range, or an argument
+            belongs to another type of queue; `resource` names the queue in the text.
+    """
+    _check_value(arguments, QUEUE_TYPE, resource)
+    kind = queue_type(arguments.table)
+    for key in _KNOWN[kind]:
+        _check_value(arguments, key, resource)
+    for key in _FOREIGN[kind]:
+        if key in arguments.table:
+            raise PreconditionFailed(
+                f"invalid arg '{key}' for {resource} of queue type {module_name(kind)}"
+            )
+
+
+def module_name(kind: str) -> str:
+    """How RabbitMQ's texts call a queue type."""
+    return f"rabbit_{kind}_queue"
+
+
+def check_same_queue_arguments(
+    current: Arguments, received: Arguments, resource: str
+) -> None:
+    """Check that a queue is declared again with the arguments it has.
+
+    Raises:
+        PreconditionFailed: an argument that the queue's type knows differs.
+    """
+    kind = queue_type(current.table)
+    for key in _KNOWN[kind]:
+        if key == QUEUE_TYPE and queue_type(received.table) == kind:
+            continue
+        check_same_argument(current, received, key, resource)
+
+
+def check_same_argument(
+    current: Arguments, received: Arguments, key: str, resource: str
+) -> None:
+    """Check that one argument is the same in both tables, or in neither.
+
+    Raises:
+        PreconditionFailed: it is not.
+    """
+    has = key in current.table
+    gets = key in received.table
+    if not has and not gets:
+        return
+    if has and gets:
+        old = current.table[key]
+        new = received.table[key]
+        same_class = _type_class(current, key) == _type_class(received, key)
+        if same_class and old == new:
+            return
+        told = f"received '{_shown(new)}' but current is '{_shown(old)}'"
+    elif has:
+        told = f"received none but current is {_typed(current, key)}"
+    else:
+        told = f"received {_typed(received, key)} but current is none"
+    raise PreconditionFailed(f"inequivalent arg '{key}' for {resource}: {told}")
+
+
+def check_same_property(
+    name: str, current: object, received: object, resource: str
+) -> None:
+    """Check that a property (durable, type, ...) is declared as it is.
+
+    Raises:
+        PreconditionFailed: it is not.
+    """
+    if received != current:
+        raise PreconditionFailed(
+            f"inequivalent arg '{name}' for {resource}: "
+            f"received '{_shown(received)}' but current is '{_shown(current)}'"
+        )
+
+
+def not_applied(table: dict[str, object]) -> list[str]:
+    """Name the arguments that are accepted and compared but do nothing yet."""
+    return [
+        key
+        for key in _KNOWN[queue_type(table)]
+        if key in table and key not in _WITHOUT_EFFECT
+    ]
+
+
+def _check_value(arguments: Arguments, key: str, resource: str) -> None:
+    if key not in arguments.table:
+        return
+    refusal = _refusal(arguments, key)
+    if refusal:
+        raise PreconditionFailed(f"invalid arg '{key}' for {resource}: {refusal}")
+
+
+def _refusal(arguments: Arguments, key: str) -> str:
+    """Why RabbitMQ refuses the value of an argument; empty when it does not."""
+    value = arguments.table[key]
+    if key in _TEXTS:
+        if not isinstance(value, str):
+            return f"{{unacceptable_type,{arguments.type_name(key)}}}"
+        return _text_refusal(arguments, key, value)
+    if key == "x-single-active-consumer":
+        if not isinstance(value, bool):
+            return f"{{unacceptable_type,{arguments.type_name(key)}}}"
+        return ""
+    if not _is_integer(key):
+        return ""
+    if not isinstance(value, int) or isinstance(value, bool):
+        return f'"expected integer, got {arguments.type_name(key)}"'
+    return _number_refusal(key, value)
+
+
+def _is_integer(key: str) -> bool:
+    return key in _COUNTS or key in _TIMES or key in _POSITIVE_TIMES or key in _INTEGERS
+
+
+def _number_refusal(key: str, value: int) -> str:
+    if key == "x-queue-version" and value not in QUEUE_VERSIONS:
+        return f"\"unsupported queue version '{value}'\""
+    if key in _INTEGERS:
+        return ""
+    if value < 0:
+        return f"{{value_negative,{value}}}"
+    if key in _POSITIVE_TIMES and value == 0:
+        return "{value_zero,0}"
+    if (key in _TIMES or key in _POSITIVE_TIMES) and value > TIME_MAX_MS:
+        return f"{{value_too_large,{value}}}"
+    if key == "x-max-priority" and value > PRIORITY_MAX:
+        return f"{{max_value_exceeded,{value}}}"
+    return ""
+
+
+def _text_refusal(arguments: Arguments, key: str, value: str) -> str:
+    if key == "x-dead-letter-routing-key":
+        if DEAD_LETTER_EXCHANGE not in arguments.table:
+            return "routing_key_but_no_dlx_defined"
+        return ""
+    if key == QUEUE_TYPE:
+        return "" if value in _KNOWN else f"\"unsupported queue type '{value}'\""
+    choices = _CHOICES.get(key)
+    if choices is None or value in choices:
+        return ""
+    if key == "x-queue-mode":
+        return f"\"unsupported queue mode '{value}'\""
+    return _CHOICE_REFUSED[key]
+
+
+def _type_class(arguments: Arguments, key: str) -> str:
+    name = arguments.type_name(key)
+    if name in _INTEGER_TYPES:
+        return "int"
+    return "float" if name in _FLOAT_TYPES else name
+
+
+def _typed(arguments: Arguments, key: str) -> str:
+    value = _shown(arguments.table[key])
+    return f"the value '{value}' of type '{arguments.type_name(key)}'"
+
+
+def _shown(value: object) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, (bytes, bytearray)):
+        return value.decode(errors="replace")
+    return str(value)

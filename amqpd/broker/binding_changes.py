@@ -1,0 +1,186 @@
+"""Binding a queue or an exchange to an exchange, and undoing it.
+
+A binding is durable when both its ends are; else it lives in memory, as in RabbitMQ.
+Binding what is bound already, and undoing what is not there, succeeds and does nothing.
+An auto-delete exchange ends with the last binding that leads away from it.
+"""
+
+from typing import final
+
+from amqpd.broker.access import Access
+from amqpd.broker.errors import AmqpError, PreconditionFailed
+from amqpd.broker.exchange import Exchange, check_not_default, no_exchange
+from amqpd.broker.exchange_changes import Done
+from amqpd.broker.operation import Operation, Progress
+from amqpd.broker.queue import Queue
+from amqpd.broker.queue_changes import doomed_statements, take_out_doomed
+from amqpd.broker.statements import delete_binding, insert_binding
+from amqpd.broker.topology import Topology, exchange_key, queue_key
+from routing.binding import Binding
+from routing.errors import BindingInvalid
+
+
+@final
+class Bind(Operation):
+    """A binding that a client asks for."""
+
+    def __init__(
+        self, topology: Topology, access: Access, binding: Binding, done: Done
+    ) -> None:
+        super().__init__({exchange_key(binding.source), destination_key(binding)})
+        self._topology = topology
+        self._access = access
+        self._binding = binding
+        self._done = done
+        self._ends: tuple[Exchange, Exchange | Queue] | None = None
+
+    def start(self) -> Progress:
+        """Check both ends, and bind them."""
+        topology = self._topology
+        binding = self._binding
+        check_allowed(self._access, binding)
+        source, destination = self._find_ends()
+        if self._bind() and source.durable and destination.durable:
+            # It was valid and is new. No message takes this way before the commit.
+            topology.router.unbind(binding)
+            self._ends = (source, destination)
+            topology.surroundings.catalogue.stage(
+                insert_binding(topology.name, binding), self
+            )
+            return Progress.IN_FLIGHT
+        self._done(None)
+        return Progress.DONE
+
+    def finish(self, row_ids: list[int]) -> None:
+        """The row is there: messages take this way from now on."""
+        topology = self._topology
+        binding = self._binding
+        assert self._ends is not None
+        source, destination = self._ends
+        if topology.exchanges.get(binding.source) is source:
+            if find_destination(topology, binding) is destination:
+                topology.router.bind(binding)
+            else:
+                # The queue has lost its last consumer meanwhile, and the row is gone.
+                topology.note_maybe_unused(binding.source)
+        self._done(None)
+
+    def fail(self, error: AmqpError) -> None:
+        """Nothing is bound."""
+        self._done(error)
+
+    def after(self) -> None:
+        """Catch up with exchanges that ended meanwhile."""
+        self._topology.drop_maybe_unused()
+
+    def _find_ends(self) -> tuple[Exchange, Exchange | Queue]:
+        topology = self._topology
+        binding = self._binding
+        source = topology.exchanges.get(binding.source)
+        if source is None:
+            raise no_exchange(binding.source, topology.name)
+        destination = find_destination(topology, binding)
+        if destination is None:
+            if binding.to_exchange:
+                raise no_exchange(binding.destination, topology.name)
+            raise topology.no_queue(binding.destination)
+        if isinstance(destination, Queue):
+            self._access.check_owner(destination)
+        return source, destination
+
+    def _bind(self) -> bool:
+        """Return whether the binding is new."""
+        try:
+            return self._topology.router.bind(self._binding)
+        except BindingInvalid as error:
+            raise PreconditionFailed(str(error)) from None
+
+
+@final
+class Unbind(Operation):
+    """The end of a binding that a client asks for."""
+
+    def __init__(
+        self, topology: Topology, access: Access, binding: Binding, done: Done
+    ) -> None:
+        super().__init__({exchange_key(binding.source), destination_key(binding)})
+        self._topology = topology
+        self._access = access
+        self._binding = binding
+        self._done = done
+        self._doomed: list[Exchange] = []
+
+    def start(self) -> Progress:
+        """Check, and let the row go first if there is one."""
+        topology = self._topology
+        binding = self._binding
+        check_allowed(self._access, binding)
+        if not topology.router.has_binding(binding):
+            self._done(None)
+            return Progress.DONE
+        destination = find_destination(topology, binding)
+        assert destination is not None
+        if isinstance(destination, Queue):
+            self._access.check_owner(destination)
+        doomed = topology.left_unused([binding])
+        taken = {exchange_key(exchange.name) for exchange in doomed}
+        taken -= self.names
+        assert self.line is not None
+        if not self.line.may_take(taken):
+            return Progress.BLOCKED
+        self.names |= taken
+        self._doomed = doomed
+        statements = doomed_statements(topology, doomed)
+        if topology.exchanges[binding.source].durable and destination.durable:
+            statements += delete_binding(topology.name, binding)
+        if not statements:
+            self.finish([])
+            return Progress.DONE
+        topology.surroundings.catalogue.stage(statements, self)
+        return Progress.IN_FLIGHT
+
+    def finish(self, row_ids: list[int]) -> None:
+        """The row is gone: no message takes this way any more."""
+        topology = self._topology
+        # An end of it may have gone meanwhile, and the binding with it.
+        if topology.router.has_binding(self._binding):
+            topology.router.unbind(self._binding)
+        take_out_doomed(topology, self._doomed)
+        self._done(None)
+
+    def fail(self, error: AmqpError) -> None:
+        """The binding stays."""
+        self._done(error)
+
+    def after(self) -> None:
+        """Catch up with exchanges that ended meanwhile."""
+        self._topology.drop_maybe_unused()
+
+
+def check_allowed(access: Access, binding: Binding) -> None:
+    """Check that the user may bind (or unbind) these two, whether they exist or not.
+
+    Raises:
+        AccessRefused: it is about the default exchange, or a right is missing.
+    """
+    check_not_default(binding.source)
+    if binding.to_exchange:
+        check_not_default(binding.destination)
+        access.check_write("exchange", binding.destination)
+    else:
+        access.check_write("queue", binding.destination)
+    access.check_read("exchange", binding.source)
+
+
+def find_destination(topology: Topology, binding: Binding) -> Exchange | Queue | None:
+    """What a binding leads to, if it is there."""
+    if binding.to_exchange:
+        return topology.exchanges.get(binding.destination)
+    return topology.queues.get(binding.destination)
+
+
+def destination_key(binding: Binding) -> str:
+    """How the line of operations calls what a binding leads to."""
+    if binding.to_exchange:
+        return exchange_key(binding.destination)
+    return queue_key(binding.destination)

@@ -1,0 +1,271 @@
+"""The broker: virtual hosts, users, and what came back from the disk.
+
+It is opened in the order in which things need each other: the rows of the catalogue
+become virtual hosts with their exchanges, queues and bindings, then the messages that
+recovery found go into their queues. A directory without anything gets RabbitMQ's
+defaults: one virtual host, one administrator. Clients enter by `open_vhost`.
+
+Nothing here waits: commits and syncs are steps that somebody with threads runs.
+"""
+
+import logging
+from collections.abc import Callable
+from typing import Final, cast, final
+
+from amqpd.auth.passwords import DEFAULT_ALGORITHM, hash_password
+from amqpd.auth.permissions import Permission, PermissionTable
+from amqpd.auth.users import LoginRefused, User, UserRegistry
+from amqpd.broker.arguments import Arguments
+from amqpd.broker.catalogue import Catalogue, ExchangeRow, QueueRow
+from amqpd.broker.delivery import Reference
+from amqpd.broker.dispatch import Dispatch
+from amqpd.broker.durability import Durability
+from amqpd.broker.errors import NotAllowed
+from amqpd.broker.exchange import Exchange
+from amqpd.broker.message import Message
+from amqpd.broker.ports import DurabilityWaiter, Step
+from amqpd.broker.session import Session
+from amqpd.broker.statements import put_permission, put_user, put_vhost
+from amqpd.broker.topology import Surroundings
+from amqpd.broker.vhost import VirtualHost
+from amqpd.wire.frames import HEAD_SIZE, read_u32
+from amqpd.wire.properties import walk_properties
+from amqpd.wire.tables import decode_table
+from routing.binding import Binding
+from store.message_store import MessageStore
+from store.metadata import MetadataStep
+from store.replay import RecoveredMessage, RecoveredQueue
+
+logger = logging.getLogger(__name__)
+
+ADMINISTRATOR: Final = "administrator"
+SALT_SIZE: Final = 4
+
+# How a message that was recovered is settled: it has no number in this run of the log.
+RECOVERED: Final = 0
+
+
+@final
+class Defaults:
+    """What a blank data directory starts with."""
+
+    def __init__(
+        self, user: str = "guest", password: str = "guest", vhost: str = "/"
+    ) -> None:
+        self.user = user
+        self.password = password
+        self.vhost = vhost
+
+
+@final
+class Broker:
+    """All virtual hosts, and who may enter them."""
+
+    def __init__(
+        self,
+        catalogue: Catalogue,
+        store: MessageStore[DurabilityWaiter],
+        random_octets: Callable[[int], bytes],
+    ) -> None:
+        self.catalogue = catalogue
+        self.store = store
+        self.dispatch = Dispatch()
+        self.users = UserRegistry()
+        self.permissions = PermissionTable()
+        self.vhosts: dict[str, VirtualHost] = {}
+        self._random_octets = random_octets
+        self._surroundings = Surroundings(
+            catalogue, store, self.dispatch, random_octets
+        )
+        self.durability = Durability(store, self._surroundings.queues_by_id.get)
+
+    @staticmethod
+    def open(
+        catalogue: Catalogue,
+        store: MessageStore[DurabilityWaiter],
+        recovered: dict[int, RecoveredQueue],
+        random_octets: Callable[[int], bytes],
+    ) -> "Broker":
+        """Make a broker of what the disk has; `recovered` is by queue id."""
+        broker = Broker(catalogue, store, random_octets)
+        broker._load_users()
+        for name in catalogue.vhosts():
+            broker._add_vhost(name)
+        broker._load_topology()
+        broker._load_messages(recovered)
+        return broker
+
+    # -- at start -------------------------------------------------------------
+
+    @property
+    def is_blank(self) -> bool:
+        """Whether nobody has ever set anything up here."""
+        return not self.vhosts and not self.users.names()
+
+    def create_defaults(self, defaults: Defaults) -> None:
+        """On a blank directory: make the first virtual host and its administrator.
+
+        Raises:
+            CommitFailed: the disk would not take it.
+        """
+        if not self.is_blank:
+            return
+        self.put_vhost(defaults.vhost, {"description": "Default virtual host"})
+        salt = self._random_octets(SALT_SIZE)
+        password_hash = hash_password(defaults.password, salt)
+        self.put_user(
+            User(defaults.user, password_hash, DEFAULT_ALGORITHM, (ADMINISTRATOR,))
+        )
+        self.put_permission(Permission(defaults.user, defaults.vhost, ".*", ".*", ".*"))
+
+    def put_vhost(self, name: str, metadata: object) -> None:
+        """Make a virtual host, or change what is noted about one; at start only.
+
+        Raises:
+            CommitFailed: the disk would not take it.
+        """
+        self.catalogue.commit_now(put_vhost(name, metadata))
+        if name not in self.vhosts:
+            self._add_vhost(name)
+
+    def put_user(self, user: User) -> None:
+        """Make or change a user; at start only.
+
+        Raises:
+            CommitFailed: the disk would not take it.
+        """
+        self.catalogue.commit_now(
+            put_user(user.name, user.password_hash, user.algorithm, user.tags)
+        )
+        self.users.put(user)
+
+    def put_permission(self, permission: Permission) -> None:
+        """Give a user rights in a virtual host; at start only.
+
+        Raises:
+            CommitFailed: the disk would not take it.
+        """
+        self.catalogue.commit_now(
+            put_permission(
+                permission.user,
+                permission.vhost,
+                permission.configure,
+                permission.write,
+                permission.read,
+            )
+        )
+        self.permissions.put(permission)
+
+    # -- clients --------------------------------------------------------------
+
+    def open_vhost(self, user: User, name: str, connection: object) -> Session:
+        """Let a user into a virtual host.
+
+        Raises:
+            NotAllowed: it does not exist, or the user has no rights in it.
+        """
+        vhost = self.vhosts.get(name)
+        if vhost is None:
+            raise NotAllowed(f"vhost {name} not found")
+        if self.permissions.get(user.name, name) is None:
+            raise NotAllowed(f"access to vhost '{name}' refused for user '{user.name}'")
+        return Session(user, vhost, self.permissions, connection)
+
+    def secret_fits(self, user: User, secret: str) -> bool:
+        """Whether a password is (still) the user's."""
+        nobody: frozenset[str] = frozenset()
+        try:
+            self.users.authenticate(user.name, secret, True, nobody)
+        except LoginRefused:
+            return False
+        return True
+
+    # -- steps ----------------------------------------------------------------
+
+    def metadata_has_work(self) -> bool:
+        """Whether a change waits to be committed."""
+        return self.catalogue.has_work
+
+    def begin_metadata(self) -> Step | None:
+        """Take the changes that wait into a step; None when there are none."""
+        return self.catalogue.begin()
+
+    def complete_metadata(self, step: Step) -> None:
+        """Tell those who wait for a step what became of it."""
+        self.catalogue.complete(cast(MetadataStep, step))
+
+    # -- loading --------------------------------------------------------------
+
+    def _add_vhost(self, name: str) -> VirtualHost:
+        vhost = VirtualHost(name, self._surroundings)
+        self.vhosts[name] = vhost
+        return vhost
+
+    def _load_users(self) -> None:
+        for row in self.catalogue.users():
+            self.users.put(User(row.name, row.password_hash, row.algorithm, row.tags))
+        for rights in self.catalogue.permissions():
+            self.permissions.put(
+                Permission(
+                    rights.user,
+                    rights.vhost,
+                    rights.configure,
+                    rights.write,
+                    rights.read,
+                )
+            )
+
+    def _load_topology(self) -> None:
+        for exchange in self.catalogue.exchanges():
+            topology = self.vhosts[exchange.vhost].topology
+            topology.add_exchange(_exchange(exchange))
+        for queue in self.catalogue.queues():
+            self._load_queue(queue)
+        for row in self.catalogue.bindings():
+            binding = Binding(
+                row.source,
+                row.destination,
+                row.to_exchange,
+                row.routing_key,
+                decode_table(row.arguments),
+                row.arguments,
+            )
+            self.vhosts[row.vhost].router.bind(binding)
+
+    def _load_queue(self, row: QueueRow) -> None:
+        arguments = Arguments(decode_table(row.arguments), row.arguments)
+        self.vhosts[row.vhost].topology.make_queue(
+            row.id, row.name, True, row.auto_delete, None, arguments
+        )
+
+    def _load_messages(self, recovered: dict[int, RecoveredQueue]) -> None:
+        """Messages that several queues hold become one object again."""
+        shared: dict[int, Message] = {}
+        for queue_id, found in recovered.items():
+            queue = self._surroundings.queues_by_id[queue_id]
+            for entry in found.messages:
+                message = shared.get(entry.group_id)
+                if message is None:
+                    message = _message(entry)
+                    shared[entry.group_id] = message
+                reference = Reference(queue, message, entry.seq)
+                reference.redelivered = entry.is_delivered
+                queue.restore(reference)
+            queue.next_seq = found.next_seq
+
+
+def _exchange(row: ExchangeRow) -> Exchange:
+    arguments = Arguments(decode_table(row.arguments), row.arguments)
+    return Exchange(
+        row.name, row.type_name, True, row.auto_delete, row.internal, arguments
+    )
+
+
+def _message(entry: RecoveredMessage) -> Message:
+    content = entry.content
+    header_end = HEAD_SIZE + read_u32(content, 3)
+    facts = walk_properties(content, HEAD_SIZE, header_end)
+    message = Message(entry.envelope, content, entry.body, facts, entry.enqueued_ms)
+    message.expires_ms = entry.expires_ms
+    message.number = RECOVERED
+    return message

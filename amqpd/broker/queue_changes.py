@@ -1,0 +1,308 @@
+"""Declaring and deleting a queue.
+
+A declaration of a queue that is there is a comparison; else the queue is made: at once
+when it is transient, when its row is committed (which gives it its id) when it is
+durable. A deletion is refused before anything happens or takes place; its row goes
+first, then the name, the bindings and the messages. The order of checks is RabbitMQ's.
+"""
+
+import logging
+from collections.abc import Callable
+from typing import final
+
+from amqpd.broker.access import Access, locked
+from amqpd.broker.arguments import (
+    DEAD_LETTER_EXCHANGE,
+    QUORUM,
+    Arguments,
+    check_queue_arguments,
+    check_same_property,
+    check_same_queue_arguments,
+    module_name,
+    not_applied,
+    queue_type,
+)
+from amqpd.broker.catalogue import Statement
+from amqpd.broker.errors import AmqpError, PreconditionFailed
+from amqpd.broker.exchange import Exchange, check_not_reserved
+from amqpd.broker.operation import Operation, Progress
+from amqpd.broker.queue import Queue
+from amqpd.broker.statements import delete_exchange, delete_queue, insert_queue
+from amqpd.broker.topology import (
+    GENERATED_PREFIX,
+    Topology,
+    exchange_key,
+    queue_key,
+)
+
+logger = logging.getLogger(__name__)
+
+QueueDone = Callable[[Queue | AmqpError], None]
+CountDone = Callable[[int | AmqpError], None]
+
+
+@final
+class QueueProperties:
+    """What a client says of a queue when it declares it, besides its name."""
+
+    def __init__(
+        self, durable: bool, exclusive: bool, auto_delete: bool, arguments: Arguments
+    ) -> None:
+        # A queue that ends with its connection is never durable.
+        self.durable = durable and not exclusive
+        self.exclusive = exclusive
+        self.auto_delete = auto_delete
+        self.arguments = arguments
+
+
+@final
+class FindQueue(Operation):
+    """A passive declaration: is it there?"""
+
+    def __init__(
+        self, topology: Topology, access: Access, name: str, done: QueueDone
+    ) -> None:
+        super().__init__({queue_key(name)})
+        self._topology = topology
+        self._access = access
+        self._name = name
+        self._done = done
+
+    def start(self) -> Progress:
+        """Look."""
+        self._done(self._topology.find_queue(self._access, self._name))
+        return Progress.DONE
+
+    def fail(self, error: AmqpError) -> None:
+        """It is not there, or belongs to somebody else."""
+        self._done(error)
+
+
+@final
+class DeclareQueue(Operation):
+    """A declaration."""
+
+    def __init__(
+        self,
+        topology: Topology,
+        access: Access,
+        name: str,
+        properties: QueueProperties,
+        done: QueueDone,
+    ) -> None:
+        self._is_generated = not name
+        if self._is_generated:
+            name = topology.surroundings.new_name(GENERATED_PREFIX)
+        super().__init__({queue_key(name)})
+        self._topology = topology
+        self._access = access
+        self._name = name
+        self._properties = properties
+        self._done = done
+
+    def start(self) -> Progress:
+        """Compare with the queue that is there, or make one."""
+        topology = self._topology
+        properties = self._properties
+        name = self._name
+        queue = topology.queues.get(name)
+        self._check_name(queue is None)
+        self._access.check_configure("queue", name)
+        if queue is not None:
+            self._check_same(queue)
+            self._done(queue)
+            return Progress.DONE
+        self._check_new()
+        if self._access.is_closed:
+            return Progress.DONE
+        if properties.durable:
+            statements = insert_queue(
+                topology.name, name, properties.auto_delete, properties.arguments.raw
+            )
+            topology.surroundings.catalogue.stage(statements, self)
+            return Progress.IN_FLIGHT
+        self._make(topology.surroundings.take_transient_id())
+        return Progress.DONE
+
+    def finish(self, row_ids: list[int]) -> None:
+        """The row is there: make the queue with its id."""
+        self._make(row_ids[0])
+
+    def fail(self, error: AmqpError) -> None:
+        """There is no such queue now."""
+        self._done(error)
+
+    def after(self) -> None:
+        """Catch up with exchanges that ended meanwhile."""
+        self._topology.drop_maybe_unused()
+
+    def _make(self, queue_id: int) -> None:
+        properties = self._properties
+        owner = self._access.connection if properties.exclusive else None
+        queue = self._topology.make_queue(
+            queue_id,
+            self._name,
+            properties.durable,
+            properties.auto_delete,
+            owner,
+            properties.arguments,
+        )
+        ignored = not_applied(properties.arguments.table)
+        if ignored:
+            logger.warning(
+                "%s: arguments accepted but not applied yet: %s",
+                self._topology.queue_resource(self._name),
+                ", ".join(ignored),
+            )
+        self._done(queue)
+
+    def _check_name(self, is_new: bool) -> None:
+        kind = queue_type(self._properties.arguments.table)
+        if self._is_generated:
+            if kind == QUORUM:
+                raise PreconditionFailed(
+                    f"Cannot declare a server-named queue for type {module_name(kind)}"
+                )
+        elif is_new:
+            check_not_reserved("queue", self._name)
+
+    def _check_same(self, queue: Queue) -> None:
+        properties = self._properties
+        resource = self._topology.queue_resource(self._name)
+        owner = self._access.connection if properties.exclusive else None
+        if queue.exclusive_owner is not owner:
+            raise locked(queue.name, self._topology.name)
+        check_same_property("durable", queue.durable, properties.durable, resource)
+        check_same_property(
+            "auto_delete", queue.auto_delete, properties.auto_delete, resource
+        )
+        check_same_queue_arguments(
+            Arguments(queue.arguments, queue.raw_arguments),
+            properties.arguments,
+            resource,
+        )
+
+    def _check_new(self) -> None:
+        access = self._access
+        arguments = self._properties.arguments
+        resource = self._topology.queue_resource(self._name)
+        dead_letters = arguments.exchange_name(DEAD_LETTER_EXCHANGE, resource)
+        if dead_letters is not None:
+            access.check_read("queue", self._name)
+            access.check_write("exchange", dead_letters)
+        check_queue_arguments(arguments, resource)
+        if queue_type(arguments.table) == QUORUM:
+            self._check_quorum(resource)
+
+    def _check_quorum(self, resource: str) -> None:
+        """A quorum queue outlives connections, consumers and restarts."""
+        properties = self._properties
+        wrong = ""
+        if properties.auto_delete:
+            wrong = "auto-delete"
+        elif properties.exclusive:
+            wrong = "exclusive-owner"
+        elif not properties.durable:
+            wrong = "non-durable"
+        if wrong:
+            raise PreconditionFailed(f"invalid property '{wrong}' for {resource}")
+
+
+@final
+class DeleteQueue(Operation):
+    """A deletion that a client asks for."""
+
+    def __init__(
+        self,
+        topology: Topology,
+        access: Access,
+        name: str,
+        if_unused: bool,
+        if_empty: bool,
+        done: CountDone,
+    ) -> None:
+        super().__init__({queue_key(name)})
+        self._topology = topology
+        self._access = access
+        self._name = name
+        self._if_unused = if_unused
+        self._if_empty = if_empty
+        self._done = done
+        self._queue: Queue | None = None
+        self._doomed: list[Exchange] = []
+
+    def start(self) -> Progress:
+        """Check, and let the rows go first if there are any."""
+        topology = self._topology
+        name = self._name
+        self._access.check_configure("queue", name)
+        queue = topology.queues.get(name)
+        if queue is None:
+            self._done(0)
+            return Progress.DONE
+        self._check(queue)
+        doomed = topology.left_unused(list(topology.router.bindings_to(name, False)))
+        taken = {exchange_key(exchange.name) for exchange in doomed}
+        assert self.line is not None
+        if not self.line.may_take(taken):
+            return Progress.BLOCKED
+        self.names |= taken
+        self._queue = queue
+        self._doomed = doomed
+        statements = doomed_statements(topology, doomed)
+        if queue.durable:
+            statements += delete_queue(topology.name, int(queue.id), name)
+        if not statements:
+            self._delete(queue)
+            return Progress.DONE
+        topology.leaving.add(name)
+        topology.surroundings.catalogue.stage(statements, self)
+        return Progress.IN_FLIGHT
+
+    def finish(self, row_ids: list[int]) -> None:
+        """The rows are gone: now the queue."""
+        assert self._queue is not None
+        self._delete(self._queue)
+
+    def fail(self, error: AmqpError) -> None:
+        """The queue stays."""
+        self._topology.leaving.discard(self._name)
+        self._done(error)
+
+    def after(self) -> None:
+        """Catch up with exchanges that ended meanwhile."""
+        self._topology.drop_maybe_unused()
+
+    def _check(self, queue: Queue) -> None:
+        self._access.check_owner(queue)
+        resource = self._topology.queue_resource(queue.name)
+        if self._if_empty and queue.ready_count:
+            raise PreconditionFailed(f"{resource} not empty")
+        if self._if_unused and queue.consumer_count:
+            raise PreconditionFailed(f"{resource} in use")
+
+    def _delete(self, queue: Queue) -> None:
+        take_out_doomed(self._topology, self._doomed)
+        count = 0
+        # Its last consumer may have gone meanwhile, and the queue with it.
+        if not queue.is_deleted:
+            self._topology.take_out_queue(queue)
+            count = queue.delete()
+        self._topology.leaving.discard(self._name)
+        self._done(count)
+
+
+def doomed_statements(topology: Topology, doomed: list[Exchange]) -> list[Statement]:
+    """What to remove of exchanges that lose their last binding."""
+    statements: list[Statement] = []
+    for exchange in doomed:
+        if exchange.durable:
+            statements += delete_exchange(topology.name, exchange.name)
+    return statements
+
+
+def take_out_doomed(topology: Topology, doomed: list[Exchange]) -> None:
+    """Remove exchanges that have lost their last binding."""
+    for exchange in doomed:
+        if topology.exchanges.get(exchange.name) is exchange:
+            topology.take_out_exchange(exchange)

@@ -1,0 +1,130 @@
+"""A connection's place in a virtual host: whose it is, and where its messages go.
+
+A session is made by connection.open and ends with the connection, taking its exclusive
+queues along. It also finds routes: the way from (exchange, routing key) to queues,
+checked against the user's rights and remembered per user and virtual host. A publish
+looks there first, so what is here runs once per route and not once per message.
+"""
+
+from typing import final
+
+from amqpd.auth.permissions import PermissionTable
+from amqpd.auth.users import User
+from amqpd.broker.access import Access
+from amqpd.broker.errors import AccessRefused
+from amqpd.broker.exchange import exchange_resource, no_exchange
+from amqpd.broker.queue import Queue
+from amqpd.broker.routes import Route
+from amqpd.broker.vhost import VirtualHost
+
+# What stands behind exchange and routing key in the octets of a delivery.
+FRAME_END = b"\xce"
+
+
+@final
+class Session(Access):
+    """A user on a connection in a virtual host."""
+
+    def __init__(
+        self,
+        user: User,
+        vhost: VirtualHost,
+        permissions: PermissionTable,
+        connection: object,
+    ) -> None:
+        super().__init__(user, vhost.name, permissions, connection)
+        self.vhost = vhost
+        self.routes = vhost.route_cache(user.name)
+
+    def find_route(self, raw: bytes) -> Route:
+        """Return the way from an exchange and a routing key, as basic.publish has them.
+
+        The route is remembered in `routes`, unless it leads nowhere by name: the
+        queue may come any time.
+
+        Raises:
+            AccessRefused: the user may not publish there, or nobody may.
+            NotFound: there is no such exchange.
+        """
+        self.refresh_routes()
+        routes = self.routes
+        name, key = _names(raw)
+        self._check_publish(name)
+        if not name:
+            queue = self.vhost.default_routes.get(raw)
+            queues = [] if queue is None else [queue]
+            route = Route(raw + FRAME_END, name, queues, None)
+            if queue is None:
+                return route
+        else:
+            resolution = self.vhost.router.resolve(name, [key], None)
+            route = Route(raw + FRAME_END, name, resolution.destinations, resolution)
+        routes.remember(raw, route)
+        return route
+
+    def refresh_routes(self) -> None:
+        """Forget remembered routes if anybody's rights have changed since."""
+        generation = self.permission_generation()
+        if self.routes.generation != generation:
+            self.routes.clear()
+            self.routes.generation = generation
+
+    def route_message(
+        self, raw: bytes, headers: dict[str, object] | None, more_keys: list[bytes]
+    ) -> list[Queue]:
+        """Return the queues of one message whose route asks the message.
+
+        `more_keys` are routing keys besides the one in `raw`.
+
+        Raises:
+            AccessRefused: the user may not publish there, or nobody may.
+            NotFound: there is no such exchange.
+        """
+        name, key = _names(raw)
+        self._check_publish(name)
+        if name:
+            keys = [key, *more_keys]
+            return self.vhost.router.resolve(name, keys, headers).destinations
+        queues: list[Queue] = []
+        for one in [key, *more_keys]:
+            queue = self.vhost.default_routes.get(b"\x00" + bytes((len(one),)) + one)
+            if queue is not None and queue not in queues:
+                queues.append(queue)
+        return queues
+
+    def new_name(self, prefix: str) -> str:
+        """A name that nobody has: of a consumer whose client gave it none."""
+        return self.vhost.surroundings.new_name(prefix)
+
+    def readable_queue(self, name: str) -> Queue:
+        """Return a queue that the user may consume from, get from or purge.
+
+        Raises:
+            AccessRefused: the user may not read it.
+            NotFound: there is none.
+            ResourceLocked: it belongs to another connection.
+        """
+        self.check_read("queue", name)
+        return self.vhost.find_queue(self, name)
+
+    def close(self) -> None:
+        """The connection has ended: its exclusive queues end with it."""
+        self.is_closed = True
+        self.vhost.topology.delete_exclusive_queues(self.connection)
+
+    def _check_publish(self, name: str) -> None:
+        self.check_write("exchange", name)
+        if not name:
+            return
+        exchange = self.vhost.exchanges.get(name)
+        if exchange is None:
+            raise no_exchange(name, self.vhost_name)
+        if exchange.internal:
+            resource = exchange_resource(name, self.vhost_name)
+            raise AccessRefused(f"cannot publish to internal {resource}")
+
+
+def _names(raw: bytes) -> tuple[str, bytes]:
+    size = raw[0]
+    name = raw[1 : 1 + size].decode("utf-8", "replace")
+    return name, raw[2 + size :]

@@ -1,0 +1,130 @@
+"""The SQL of every change of the topology, as groups for the catalogue.
+
+One function per change, so that a table's columns are named in two files only: here
+and where the rows are read (`catalogue`). A removal takes along the rows that mean
+nothing without what is removed; applying one twice changes nothing.
+"""
+
+import json
+from typing import Final
+
+from amqpd.broker.catalogue import Statement
+from amqpd.broker.exchange import Exchange
+from routing.binding import Binding
+
+INSERT_EXCHANGE: Final = "INSERT OR REPLACE INTO exchanges VALUES (?, ?, ?, ?, ?, ?)"
+DELETE_EXCHANGE: Final = "DELETE FROM exchanges WHERE vhost = ? AND name = ?"
+INSERT_QUEUE: Final = (
+    "INSERT INTO queues (vhost, name, auto_delete, arguments) VALUES (?, ?, ?, ?)"
+)
+DELETE_QUEUE: Final = "DELETE FROM queues WHERE id = ?"
+INSERT_BINDING: Final = "INSERT OR IGNORE INTO bindings VALUES (?, ?, ?, ?, ?, ?)"
+DELETE_BINDING: Final = (
+    "DELETE FROM bindings WHERE vhost = ? AND source = ? AND destination = ? "
+    "AND to_exchange = ? AND routing_key = ? AND arguments = ?"
+)
+DELETE_BINDINGS_FROM: Final = "DELETE FROM bindings WHERE vhost = ? AND source = ?"
+DELETE_BINDINGS_TO: Final = (
+    "DELETE FROM bindings WHERE vhost = ? AND destination = ? AND to_exchange = ?"
+)
+PUT_VHOST: Final = (
+    "INSERT INTO vhosts VALUES (?, ?) "
+    "ON CONFLICT (name) DO UPDATE SET metadata = excluded.metadata"
+)
+PUT_USER: Final = "INSERT OR REPLACE INTO users VALUES (?, ?, ?, ?)"
+PUT_PERMISSION: Final = "INSERT OR REPLACE INTO permissions VALUES (?, ?, ?, ?, ?)"
+PUT_TOPIC_PERMISSION: Final = (
+    "INSERT OR REPLACE INTO topic_permissions VALUES (?, ?, ?, ?, ?)"
+)
+PUT_PARAMETER: Final = "INSERT OR REPLACE INTO parameters VALUES (?, ?, ?, ?)"
+
+
+def insert_exchange(vhost: str, exchange: Exchange) -> list[Statement]:
+    """A durable exchange is declared."""
+    values = (
+        vhost,
+        exchange.name,
+        exchange.type_name,
+        int(exchange.auto_delete),
+        int(exchange.internal),
+        exchange.arguments.raw,
+    )
+    return [(INSERT_EXCHANGE, values)]
+
+
+def delete_exchange(vhost: str, name: str) -> list[Statement]:
+    """An exchange goes, with all bindings from it and to it."""
+    return [
+        (DELETE_EXCHANGE, (vhost, name)),
+        (DELETE_BINDINGS_FROM, (vhost, name)),
+        (DELETE_BINDINGS_TO, (vhost, name, 1)),
+    ]
+
+
+def insert_queue(
+    vhost: str, name: str, auto_delete: bool, arguments: bytes
+) -> list[Statement]:
+    """A durable queue is declared; the row id of the insertion is its id."""
+    return [(INSERT_QUEUE, (vhost, name, int(auto_delete), arguments))]
+
+
+def delete_queue(vhost: str, queue_id: int, name: str) -> list[Statement]:
+    """A durable queue goes, with all bindings to it."""
+    return [
+        (DELETE_QUEUE, (queue_id,)),
+        (DELETE_BINDINGS_TO, (vhost, name, 0)),
+    ]
+
+
+def insert_binding(vhost: str, binding: Binding) -> list[Statement]:
+    """Something durable is bound to a durable exchange."""
+    return [(INSERT_BINDING, _binding_values(vhost, binding))]
+
+
+def delete_binding(vhost: str, binding: Binding) -> list[Statement]:
+    """A binding goes."""
+    return [(DELETE_BINDING, _binding_values(vhost, binding))]
+
+
+def put_vhost(name: str, metadata: object) -> list[Statement]:
+    """A virtual host exists; what is known of it besides its name is kept as JSON."""
+    return [(PUT_VHOST, (name, json.dumps(metadata)))]
+
+
+def put_user(
+    name: str, password_hash: str, algorithm: str, tags: tuple[str, ...]
+) -> list[Statement]:
+    """A user exists, or changes."""
+    return [(PUT_USER, (name, password_hash, algorithm, json.dumps(list(tags))))]
+
+
+def put_permission(
+    user: str, vhost: str, configure: str, write: str, read: str
+) -> list[Statement]:
+    """A user gets rights in a virtual host."""
+    return [(PUT_PERMISSION, (user, vhost, configure, write, read))]
+
+
+def put_topic_permission(
+    user: str, vhost: str, exchange: str, write: str, read: str
+) -> list[Statement]:
+    """A user gets rights on the routing keys of an exchange."""
+    return [(PUT_TOPIC_PERMISSION, (user, vhost, exchange, write, read))]
+
+
+def put_parameter(
+    vhost: str, component: str, name: str, value: object
+) -> list[Statement]:
+    """A runtime parameter or a policy, kept as it came."""
+    return [(PUT_PARAMETER, (vhost, component, name, json.dumps(value)))]
+
+
+def _binding_values(vhost: str, binding: Binding) -> tuple[object, ...]:
+    return (
+        vhost,
+        binding.source,
+        binding.destination,
+        int(binding.to_exchange),
+        binding.key,
+        binding.raw_arguments,
+    )

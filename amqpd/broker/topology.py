@@ -1,0 +1,271 @@
+"""The queues, exchanges and bindings of one virtual host, as they are in memory.
+
+Everything that is here is routable, and what is durable of it has been committed. Names
+are kept in three places that must agree: by name, in the router, and for the default
+exchange by the octets that a publish carries. So all coming and going is here:
+
+    queue leaves      its bindings go; an auto-delete exchange that loses its last
+                      binding goes with them, and so on towards the sources
+    at once           what ends with its last consumer or its connection does not wait
+                      for the disk: it leaves memory, and its rows follow as an errand
+
+Who may do what, and what a commit needs, is known to the operations (`*_changes`).
+"""
+
+import base64
+from collections.abc import Callable
+from typing import Final, final
+
+from mypy_extensions import i64
+
+from amqpd.broker.access import Access
+from amqpd.broker.arguments import Arguments
+from amqpd.broker.catalogue import Catalogue, Statement
+from amqpd.broker.dispatch import Dispatch
+from amqpd.broker.errors import NotFound
+from amqpd.broker.exchange import Exchange, predeclared
+from amqpd.broker.operation import OperationLine
+from amqpd.broker.ports import DurabilityWaiter
+from amqpd.broker.queue import Queue
+from amqpd.broker.statements import delete_exchange, delete_queue
+from routing.binding import Binding
+from routing.router import Router
+from store.message_store import MessageStore
+
+GENERATED_PREFIX: Final = "amq.gen-"
+GENERATED_SIZE: Final = 16
+
+# Durable queues count up from 1, so the two never meet.
+FIRST_TRANSIENT_ID: Final[i64] = 1 << 40
+
+
+@final
+class Surroundings:
+    """What all virtual hosts of a broker share."""
+
+    def __init__(
+        self,
+        catalogue: Catalogue,
+        store: MessageStore[DurabilityWaiter],
+        dispatch: Dispatch,
+        random_octets: Callable[[int], bytes],
+    ) -> None:
+        self.catalogue = catalogue
+        self.store = store
+        self.dispatch = dispatch
+        # Durable queues, as the log knows them.
+        self.queues_by_id: dict[int, Queue] = {}
+        self._random_octets = random_octets
+        self._next_transient_id: i64 = FIRST_TRANSIENT_ID
+
+    def take_transient_id(self) -> i64:
+        """An id for a queue that is not stored."""
+        number = self._next_transient_id
+        self._next_transient_id = number + 1
+        return number
+
+    def new_name(self, prefix: str) -> str:
+        """A name that nobody has."""
+        octets = self._random_octets(GENERATED_SIZE)
+        return prefix + base64.urlsafe_b64encode(octets).decode().rstrip("=")
+
+
+@final
+class Topology:
+    """What is declared in one virtual host."""
+
+    def __init__(self, name: str, surroundings: Surroundings) -> None:
+        self.name = name
+        self.surroundings = surroundings
+        self.line = OperationLine()
+        self.router: Router[Queue] = Router()
+        self.queues: dict[str, Queue] = {}
+        self.exchanges: dict[str, Exchange] = {}
+        # The octets of ("", name) in basic.publish -> the queue of that name.
+        self.default_routes: dict[bytes, Queue] = {}
+        # Queues whose deletion is being committed: nobody finds them any more.
+        self.leaving: set[str] = set()
+        self._exclusive: dict[object, dict[str, Queue]] = {}
+        # Exchanges that may have lost their last binding while they were busy.
+        self._maybe_unused: set[str] = set()
+        for exchange in predeclared():
+            self.add_exchange(exchange)
+
+    # -- finding --------------------------------------------------------------
+
+    def queue_resource(self, name: str) -> str:
+        """How texts call a queue."""
+        return f"queue '{name}' in vhost '{self.name}'"
+
+    def no_queue(self, name: str) -> NotFound:
+        """The error for a queue that is not there."""
+        return NotFound(f"no {self.queue_resource(name)}")
+
+    def find_queue(self, access: Access, name: str) -> Queue:
+        """Return the queue, for whoever wants to use it.
+
+        Raises:
+            NotFound: there is none.
+            ResourceLocked: it belongs to another connection.
+        """
+        queue = self.queues.get(name)
+        if queue is None or name in self.leaving:
+            raise self.no_queue(name)
+        access.check_owner(queue)
+        return queue
+
+    def left_unused(self, gone: list[Binding]) -> list[Exchange]:
+        """Return the exchanges that end when these bindings go, sources last."""
+        removed = set(gone)
+        doomed: dict[str, Exchange] = {}
+        todo = list(gone)
+        while todo:
+            exchange = self.exchanges.get(todo.pop().source)
+            if exchange is None or not exchange.auto_delete or exchange.name in doomed:
+                continue
+            if self._has_other_bindings(exchange.name, removed):
+                continue
+            doomed[exchange.name] = exchange
+            for binding in self.router.bindings_to(exchange.name, True):
+                if binding not in removed:
+                    removed.add(binding)
+                    todo.append(binding)
+        return list(doomed.values())
+
+    def _has_other_bindings(self, name: str, removed: set[Binding]) -> bool:
+        for binding in self.router.bindings_from(name):
+            if binding not in removed:
+                return True
+        return False
+
+    # -- coming ---------------------------------------------------------------
+
+    def make_queue(
+        self,
+        queue_id: i64,
+        name: str,
+        durable: bool,
+        auto_delete: bool,
+        owner: object | None,
+        arguments: Arguments,
+    ) -> Queue:
+        """Make a queue and make it known."""
+        queue = Queue(
+            queue_id,
+            name,
+            self.name,
+            durable,
+            auto_delete,
+            owner,
+            arguments.table,
+            arguments.raw,
+            self.surroundings.store,
+            self.surroundings.dispatch,
+        )
+        self.queues[name] = queue
+        self.default_routes[default_route_key(name)] = queue
+        self.router.add_destination(name, queue)
+        if durable:
+            self.surroundings.queues_by_id[int(queue_id)] = queue
+        if owner is not None:
+            self._exclusive.setdefault(owner, {})[name] = queue
+        return queue
+
+    def add_exchange(self, exchange: Exchange) -> None:
+        """Make an exchange known."""
+        self.router.add_exchange(
+            exchange.name,
+            exchange.type_name,
+            exchange.alternate,
+            exchange.arguments.table,
+        )
+        self.exchanges[exchange.name] = exchange
+
+    # -- going ----------------------------------------------------------------
+
+    def take_out_queue(self, queue: Queue) -> list[Binding]:
+        """Forget a queue's name and bindings; the queue itself is left as it is."""
+        name = queue.name
+        del self.queues[name]
+        del self.default_routes[default_route_key(name)]
+        self.leaving.discard(name)
+        if queue.durable:
+            del self.surroundings.queues_by_id[int(queue.id)]
+        owner = queue.exclusive_owner
+        if owner is not None:
+            owned = self._exclusive[owner]
+            del owned[name]
+            if not owned:
+                del self._exclusive[owner]
+        return self.router.remove_destination(name)
+
+    def take_out_exchange(self, exchange: Exchange) -> list[Binding]:
+        """Forget an exchange and all bindings from it and to it."""
+        del self.exchanges[exchange.name]
+        return self.router.remove_exchange(exchange.name)
+
+    def delete_queue_now(self, queue: Queue) -> None:
+        """Delete a queue whatever the disk does; its rows follow. Twice is once."""
+        if queue.is_deleted or self.queues.get(queue.name) is not queue:
+            return
+        statements: list[Statement] = []
+        gone = self.take_out_queue(queue)
+        if queue.durable:
+            statements += delete_queue(self.name, int(queue.id), queue.name)
+        self._drop_unused(gone, statements)
+        queue.delete()
+        self.surroundings.catalogue.stage_errand(statements)
+
+    def delete_exclusive_queues(self, owner: object) -> None:
+        """Delete the queues of a connection that has ended."""
+        for queue in list(self._exclusive.get(owner, {}).values()):
+            self.delete_queue_now(queue)
+
+    def note_maybe_unused(self, exchange_name: str) -> None:
+        """The exchange may have lost its last binding; look when it is not busy."""
+        self._maybe_unused.add(exchange_name)
+
+    def drop_maybe_unused(self) -> None:
+        """Delete the exchanges that have lost their last binding while busy."""
+        if not self._maybe_unused:
+            return
+        names = sorted(self._maybe_unused)
+        self._maybe_unused = set()
+        statements: list[Statement] = []
+        for name in names:
+            self._drop_if_unused(name, statements)
+        self.surroundings.catalogue.stage_errand(statements)
+
+    def _drop_unused(self, gone: list[Binding], statements: list[Statement]) -> None:
+        for binding in gone:
+            self._drop_if_unused(binding.source, statements)
+
+    def _drop_if_unused(self, name: str, statements: list[Statement]) -> None:
+        exchange = self.exchanges.get(name)
+        if exchange is None or not exchange.auto_delete:
+            return
+        if self.router.has_bindings_from(name):
+            return
+        if self.line.is_busy(exchange_key(name)):
+            self._maybe_unused.add(name)
+            return
+        gone = self.take_out_exchange(exchange)
+        if exchange.durable:
+            statements += delete_exchange(self.name, name)
+        self._drop_unused(gone, statements)
+
+
+def queue_key(name: str) -> str:
+    """How a queue is called in the line of operations."""
+    return "queue " + name
+
+
+def exchange_key(name: str) -> str:
+    """How an exchange is called in the line of operations."""
+    return "exchange " + name
+
+
+def default_route_key(queue_name: str) -> bytes:
+    """The octets of the default exchange and this routing key in basic.publish."""
+    encoded = queue_name.encode("utf-8", "surrogateescape")
+    return b"\x00" + bytes((len(encoded),)) + encoded
