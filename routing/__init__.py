@@ -1,1 +1,5 @@
-"""Exchange types and binding tables: names in, opaque destinations out."""
+"""Names in, destinations out.
+
+`router` walks exchanges and bindings; each exchange type is one file with one table
+of bindings. What a destination is, only the caller knows.
+"""

@@ -1,0 +1,33 @@
+"""What can be wrong with an exchange or a binding."""
+
+
+class RoutingError(Exception):
+    """The topology cannot be changed or asked like that; nothing was changed."""
+
+
+class UnknownExchangeType(RoutingError):
+    """There is no exchange type of this name."""
+
+    def __init__(self, type_name: str) -> None:
+        super().__init__(f"unknown exchange type '{type_name}'")
+        self.type_name = type_name
+
+
+class UnknownSource(RoutingError):
+    """There is no exchange of this name."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f"no exchange '{name}'")
+        self.name = name
+
+
+class UnknownDestination(RoutingError):
+    """There is no destination, or no exchange as destination, of this name."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f"no destination '{name}'")
+        self.name = name
+
+
+class BindingInvalid(RoutingError):
+    """The exchange type does not understand these arguments."""
