@@ -85,14 +85,15 @@ class ConsumerRing:
         self.count = 0
 
     def _level(self, priority: int) -> Level:
-        levels = self._levels
-        at = 0
-        for level in levels:
+        for level in self._levels:
             if level.priority == priority:
                 return level
-            if level.priority < priority:
-                break
+        # Where nobody stands in line goes, or every priority ever used would stay.
+        levels = [level for level in self._levels if level.line]
+        at = 0
+        while at < len(levels) and levels[at].priority > priority:
             at += 1
         added = Level(priority)
         levels.insert(at, added)
+        self._levels = levels
         return added

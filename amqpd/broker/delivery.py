@@ -98,7 +98,7 @@ class Consumer:
         raise NotImplementedError
 
     def deliver(self, reference: Reference) -> None:
-        """Send a message; unless `no_ack` the reference is the channel's from now on."""
+        """Send a message; unless `no_ack` the reference is now the channel's."""
         raise NotImplementedError
 
     def on_queue_gone(self) -> None:

@@ -62,8 +62,10 @@ class Queue(ReferenceOwner):
         self._ring = ConsumerRing()
         self._store = store
         self._dispatch = dispatch
-        # Messages up to here have been delivered once, and the log was told so.
+        # Messages up to here have been delivered once; the log knows of those it has.
         self._delivered_seq: i64 = 0
+        # The last message that the log has.
+        self._stored_seq: i64 = 0
 
     @property
     def ready_count(self) -> int:
@@ -87,6 +89,7 @@ class Queue(ReferenceOwner):
         seq = self.next_seq
         self.next_seq = seq + 1
         if self.durable and message.facts & PERSISTENT:
+            self._stored_seq = seq
             if message.number >= 0:
                 self._store.add_destination(self.id, seq, LANE)
             else:
@@ -107,6 +110,7 @@ class Queue(ReferenceOwner):
     def restore(self, reference: Reference) -> None:
         """Take a recovered message, in the order of seq, before anything else."""
         self._ready.append(reference)
+        self._stored_seq = reference.seq
         self.next_seq = reference.seq + 1
 
     def get(self, no_ack: bool) -> Reference | None:
@@ -242,8 +246,10 @@ class Queue(ReferenceOwner):
             self._store.settle(number, self.id, reference.seq)
 
     def _note_delivered(self, reference: Reference) -> None:
-        if reference.seq <= self._delivered_seq:
+        """Everything up to this one, the last of a run, has been delivered once."""
+        before = self._delivered_seq
+        if reference.seq <= before:
             return
         self._delivered_seq = reference.seq
-        if self.durable and reference.message.number >= 0:
+        if self._stored_seq > before:
             self._store.note_delivered(self.id, LANE, reference.seq)

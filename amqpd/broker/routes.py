@@ -35,7 +35,7 @@ class Route:
         self.address = address
         self.exchange_name = exchange_name
         self.queues = queues
-        # None: by the default exchange, to the queue of that name.
+        # None: by the default exchange, to the queue of that name if there is one.
         self._resolution = resolution
         self.asks_message: bool = resolution is not None and resolution.asks_message
 
@@ -44,7 +44,8 @@ class Route:
         resolution = self._resolution
         if resolution is not None:
             return resolution.is_current()
-        return not self.queues[0].is_deleted
+        # Without a queue: one may have been declared since.
+        return bool(self.queues) and not self.queues[0].is_deleted
 
 
 @final

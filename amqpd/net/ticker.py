@@ -27,6 +27,8 @@ DISPATCH_SECONDS_MAX: Final = 0.004
 SWEEP_SECONDS: Final = 1.0
 # Waiting for the log: more than this is written to the page cache at once.
 WRITE_SIZE: Final = 1024 * 1024
+# A disk that is full, or dead, does not keep the broker from ending.
+DRAIN_SECONDS_MAX: Final = 5.0
 # Begun and waiting for the disk: from here on sockets are not read, until half of it.
 DISK_BEHIND_SIZE: Final = 64 * 1024 * 1024
 
@@ -88,10 +90,13 @@ class Ticker:
 
     def start_sweep(self, members: Callable[[], list[Client]]) -> None:
         """Look after the deadlines of all connections once a second."""
+        self._sweep = self._loop.call_later(SWEEP_SECONDS, self.start_sweep, members)
         now_ms = self.now_ms()
         for client in members():
             client.on_time(now_ms)
-        self._sweep = self._loop.call_later(SWEEP_SECONDS, self.start_sweep, members)
+        if self.outputs.has_work():
+            # Heartbeats: nothing else may happen for a long time.
+            self.wake()
 
     # -- a turn ---------------------------------------------------------------
 
@@ -184,13 +189,18 @@ class Ticker:
     # -- the end --------------------------------------------------------------
 
     async def drain(self) -> None:
-        """Wait until everything that was begun or waits is on the disk."""
-        while not self._is_failed and (
-            self._syncs_in_flight
-            or self._is_committing
-            or self._broker.durability.has_work
-            or self._broker.durability.bytes_in_flight
-            or self._broker.metadata_has_work()
+        """Wait until everything that was begun or waits is on the disk, if it can be."""
+        deadline = self._loop.time() + DRAIN_SECONDS_MAX
+        while (
+            not self._is_failed
+            and self._loop.time() < deadline
+            and (
+                self._syncs_in_flight
+                or self._is_committing
+                or self._broker.durability.has_work
+                or self._broker.durability.bytes_in_flight
+                or self._broker.metadata_has_work()
+            )
         ):
             if not self._syncs_in_flight:
                 self._sync(self.now_ms())

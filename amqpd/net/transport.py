@@ -25,6 +25,9 @@ logger = logging.getLogger("amqpd.connection")
 WRITE_BUFFER_SIZE_MAX: Final = 128 * 1024
 WRITE_BUFFER_SIZE_LOW: Final = 32 * 1024
 
+# What a client has not read so long after the end it does not get any more.
+LINGER_MS: Final = 3_000
+
 ConnectionFactory = Callable[[Output, str, bool, int], Connection]
 
 
@@ -45,6 +48,8 @@ class ClientTransport(asyncio.BufferedProtocol):
         self._transport: asyncio.Transport | None = None
         self._is_reading = True
         self._is_write_paused = False
+        # When a sweep first found the connection closed; 0: it runs.
+        self._closed_ms = 0
         self.connection: Connection | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -75,7 +80,9 @@ class ClientTransport(asyncio.BufferedProtocol):
         """Something was read."""
         connection = self.connection
         assert connection is not None
-        connection.receive_data(bytes(self._read_buffer[:nbytes]), self._ticker.now_ms())
+        connection.receive_data(
+            bytes(self._read_buffer[:nbytes]), self._ticker.now_ms()
+        )
         self.regulate_reading()
         self._ticker.wake()
 
@@ -135,12 +142,15 @@ class ClientTransport(asyncio.BufferedProtocol):
         if connection is None or transport is None:
             return
         connection.on_time(now_ms)
-        if connection.control.is_closed:
-            if self._is_write_paused:
-                transport.abort()
-            else:
-                connection.output.writer()
-                self._ticker.wake()
+        if not connection.control.is_closed:
+            return
+        if not self._closed_ms:
+            self._closed_ms = now_ms
+        if now_ms - self._closed_ms >= LINGER_MS:
+            transport.abort()
+        else:
+            connection.output.writer()
+            self._ticker.wake()
 
     def close(self, error: AmqpError) -> None:
         """End the connection and tell the client why."""
@@ -168,7 +178,10 @@ class ClientTransport(asyncio.BufferedProtocol):
             # A load balancer that looks whether somebody is there.
             level = logging.DEBUG
         logger.log(
-            level, "connection %s: closed: %s", connection.name, connection.control.reason
+            level,
+            "connection %s: closed: %s",
+            connection.name,
+            connection.control.reason,
         )
         self.connection = None
         self._transport = None

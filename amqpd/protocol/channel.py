@@ -67,6 +67,8 @@ class Channel(ChannelFace):
         # Frames that came while it was held, and their size.
         self.kept: list[bytes] = []
         self.kept_size: i64 = 0
+        # The method that was handled last; while held, the one it is held for.
+        self._method_id = 0
         self._output = output
         self._connection = connection
 
@@ -76,6 +78,7 @@ class Channel(ChannelFace):
         Raises:
             AmqpError: it is refused.
         """
+        self._method_id = method_id
         handler = HANDLERS.get(method_id)
         if handler is None:
             raise CommandInvalid("unimplemented method")
@@ -104,7 +107,7 @@ class Channel(ChannelFace):
         """Close the channel or the connection: what was held for has failed."""
         self.is_held = False
         if not self.is_closed:
-            self._connection.fail_channel(self.number, error)
+            self._connection.fail_channel(self.number, error, self._method_id)
 
     def keep(self, frame: bytes) -> None:
         """Keep a frame for when the channel is not held any more."""
@@ -222,7 +225,7 @@ def _consume(channel: Channel, decoded: Decoded) -> None:
     if tag in consuming.consumers:
         raise NotAllowed(f"attempt to reuse consumer tag '{tag}'")
     arguments = cast(dict[str, object], method.arguments or {})
-    queue = session.readable_queue(declaring.queue_name(channel, method.queue))
+    queue = session.readable_queue(declaring.queue_name(channel, method))
     consumer = ChannelConsumer(
         consuming,
         queue,
@@ -261,7 +264,7 @@ def _cancel(channel: Channel, decoded: Decoded) -> None:
 def _get(channel: Channel, decoded: Decoded) -> None:
     method = cast(commands.Basic.Get, decoded.method)
     session = channel.session
-    queue = session.readable_queue(declaring.queue_name(channel, method.queue))
+    queue = session.readable_queue(declaring.queue_name(channel, method))
     reference = queue.get(bool(method.no_ack))
     if reference is None:
         channel.reply(commands.Basic.GetEmpty())

@@ -178,6 +178,10 @@ class Connection(ConnectionFace):
                     self._begin_read(self._incoming.popleft())
             except ChannelException as error:
                 self._close_channel(self._channel_number, error)
+            except FrameMalformed as error:
+                # What cannot be taken apart names no method.
+                self._method_id = 0
+                self._fail(error)
             except (AmqpError, WireError) as error:
                 self._fail(error)
             except Exception as error:
@@ -199,6 +203,10 @@ class Connection(ConnectionFace):
                 self.control.take_protocol_header(
                     self._greeting[: len(PROTOCOL_HEADER)]
                 )
+                if self.control.is_closed:
+                    self._drop_input()
+                    self.release()
+                    return
         taken: i64 = 0
         if self._partial:
             taken = self._partial.take_from(data)
@@ -240,9 +248,10 @@ class Connection(ConnectionFace):
                 number = -1
             elif frame_type == METHOD:
                 method_id = read_u32(data, pos + HEAD_SIZE)
-                self._method_id = method_id
                 if channel.publishing.is_receiving:
+                    self._method_id = BASIC_PUBLISH
                     channel.publishing.refuse_method()
+                self._method_id = method_id
                 if method_id == BASIC_PUBLISH:
                     self._publish(channel, chunk, pos, after)
                 elif method_id == BASIC_ACK and size == 13:
@@ -337,13 +346,13 @@ class Connection(ConnectionFace):
         """Take a frame that is not of the common kind."""
         check_head(frame, 0, self._size_max)
         number = self._channel_number
+        self._method_id = 0
         if frame_type == HEARTBEAT:
             if number:
                 raise UnexpectedFrame("type 8, all octets = <<>>")
             if len(frame) != OVERHEAD:
                 raise FrameMalformed("type 8, a heartbeat with a payload")
             return
-        self._method_id = 0
         if frame_type == METHOD:
             if len(frame) < OVERHEAD + 4:
                 raise FrameMalformed("type 1, a method shorter than its ids")
@@ -357,21 +366,23 @@ class Connection(ConnectionFace):
         elif channel.is_held:
             channel.keep(frame)
             self._kept_size += len(frame)
-        elif frame_type == METHOD:
-            self._take_method(channel, frame[HEAD_SIZE:-1])
-        elif frame_type == HEADER:
-            self._method_id = BASIC_PUBLISH if channel.publishing.is_receiving else 0
-            channel.publishing.take_header(frame, self._now_ms)
         else:
-            self._method_id = BASIC_PUBLISH if channel.publishing.is_receiving else 0
-            channel.publishing.take_body(frame, self._now_ms)
+            # Content: the methods of a channel that is ready do not come here.
+            if channel.publishing.is_receiving:
+                self._method_id = BASIC_PUBLISH
+            if frame_type == HEADER:
+                channel.publishing.take_header(frame, self._now_ms)
+            else:
+                channel.publishing.take_body(frame, self._now_ms)
 
     def _take_control_frame(self, frame_type: i64, frame: bytes) -> None:
         if frame_type != METHOD or self._channel_number:
             if self.control.state is State.AWAIT_CLOSE_OK:
                 return
             self._method_id = 0
-            raise UnexpectedFrame(f"type {frame_type} on channel {self._channel_number}")
+            raise UnexpectedFrame(
+                f"type {frame_type} on channel {self._channel_number}"
+            )
         self.control.take_method(frame[HEAD_SIZE:-1], self._method_id, self._now_ms)
         session = self.control.session
         self._is_open = self.control.state is State.OPEN
@@ -422,9 +433,6 @@ class Connection(ConnectionFace):
 
     def _take_method(self, channel: Channel, payload: bytes) -> None:
         method_id = self._method_id
-        if channel.publishing.is_receiving:
-            self._method_id = BASIC_PUBLISH
-            channel.publishing.refuse_method()
         if method_id == CHANNEL_OPEN:
             raise ChannelError("second 'channel.open' seen")
         if method_id == ACCESS_REQUEST:
@@ -432,7 +440,7 @@ class Connection(ConnectionFace):
             return
         decoded = decode_method(payload)
         if method_id == CHANNEL_CLOSE:
-            self._kept_size -= channel.kept_size
+            channel.publishing.write_answers()
             channel.close()
             del self.channels[channel.number]
             self._send(channel.number, commands.Channel.CloseOk())
@@ -450,9 +458,9 @@ class Connection(ConnectionFace):
         self._chunks.append(Chunk(channel.take_kept(), 0, False))
         self._pending.add(self)
 
-    def fail_channel(self, number: i64, error: AmqpError) -> None:
-        """Close the channel or the connection, as the error says."""
-        self._method_id = 0
+    def fail_channel(self, number: i64, error: AmqpError, method_id: i64) -> None:
+        """Close the channel or the connection, as the error about a method says."""
+        self._method_id = method_id
         if isinstance(error, ChannelException):
             self._close_channel(number, error)
         else:
@@ -493,6 +501,7 @@ class Connection(ConnectionFace):
         self._is_open = False
         channels = list(self.channels.values())
         self.channels.clear()
+        self._kept_size = 0
         for channel in channels:
             channel.close()
         if self._session is not None:
@@ -503,6 +512,8 @@ class Connection(ConnectionFace):
         if channel is None or channel.is_closing:
             return
         self._kept_size -= channel.kept_size
+        # What is settled is answered: nobody can ask for it again.
+        channel.publishing.write_answers()
         channel.close()
         channel.is_closing = True
         channel.is_ready = False

@@ -1,5 +1,4 @@
-"""What one channel is delivered: its consumers, its ledger of unacked deliveries, its
-limits.
+"""What one channel is delivered: consumers, unacked deliveries, limits.
 
 A consumer has room when its own limit and the channel's have, when the channel is not
 held and when the connection's output is below its mark. What it lacks decides who
@@ -10,8 +9,9 @@ costs no lookup: the reference knows its queue and its consumer.
 
 from typing import final
 
-from mypy_extensions import i64
 from librt.strings import write_i64_be
+from mypy_extensions import i64
+from pamqp import commands
 
 from amqpd.broker.delivery import Consumer, Reference
 from amqpd.broker.errors import PreconditionFailed
@@ -23,7 +23,6 @@ from amqpd.protocol.transaction import Transaction
 from amqpd.wire.methods import encode_method
 from confirms.errors import UnknownDeliveryTag
 from confirms.unacked import Unacked
-from pamqp import commands
 
 
 @final
@@ -98,8 +97,8 @@ class Consuming:
         self.consumers: dict[str, ChannelConsumer] = {}
         # The limit of each consumer that comes (basic.qos without global).
         self.consumer_prefetch: i64 = 0
-        # The limit of the whole channel (basic.qos with global), and what counts for it:
-        # deliveries to consumers, cancelled ones too, but neither no-ack nor basic.get.
+        # The limit of the whole channel (basic.qos with global), and what counts for
+        # it: deliveries to consumers, cancelled ones too, not no-ack nor basic.get.
         self.prefetch: i64 = 0
         self.unacked_count: i64 = 0
         self.is_held = False

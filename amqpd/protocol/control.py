@@ -139,7 +139,9 @@ class Control:
         else:
             raise unexpected_method(self.state)
 
-    def fail(self, error: Exception, class_id: int, method_id: int, now_ms: i64) -> None:
+    def fail(
+        self, error: Exception, class_id: int, method_id: int, now_ms: i64
+    ) -> None:
         """Close the connection because of an error; harmless when it is closing."""
         if self.state in (State.CLOSED, State.AWAIT_CLOSE_OK, State.CLOSING_SILENTLY):
             return
@@ -169,6 +171,8 @@ class Control:
 
     def on_time(self, now_ms: i64, bytes_in: i64, bytes_out: i64) -> None:
         """Do what is due: give up waiting, send a heartbeat, miss one."""
+        if self.state is State.CLOSED:
+            return
         if now_ms >= self._deadline_ms:
             self._end(Event.TIME_IS_UP, self.reason or "handshake_timeout")
             return
@@ -225,7 +229,7 @@ class Control:
         # checking the new one as a login would be.
         user = self.handshake.user
         assert user is not None
-        if not self._broker.secret_fits(user, method.new_secret):
+        if not self._broker.secret_fits(user, method.new_secret or ""):
             raise NotAllowed("New secret was refused by one of the backends")
         self._send(commands.Connection.UpdateSecretOk())
 

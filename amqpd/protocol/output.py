@@ -154,8 +154,12 @@ class Output:
         answerers = self._answerers
         if answerers:
             self._answerers = []
+            # What they write leaves now: it is no reason for another write.
+            was_dirty = self.is_dirty
+            self.is_dirty = True
             for answerer in answerers:
                 answerer.write_answers()
+            self.is_dirty = was_dirty
         if self._chunks:
             data = self._take_slice()
         else:

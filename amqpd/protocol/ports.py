@@ -29,8 +29,8 @@ class ConnectionFace:
         """The channel is not held any more: feed it the frames that were kept."""
         raise NotImplementedError
 
-    def fail_channel(self, number: i64, error: AmqpError) -> None:
-        """Close the channel or the connection, as the error says."""
+    def fail_channel(self, number: i64, error: AmqpError, method_id: i64) -> None:
+        """Close the channel or the connection, as the error about a method says."""
         raise NotImplementedError
 
     def can_be_cancelled(self) -> bool:

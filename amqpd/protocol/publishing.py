@@ -136,7 +136,9 @@ class Publishing(DurabilityWaiter, Answerer):
         self._missing -= len(frame) - OVERHEAD
         if self._missing < 0:
             raise UnexpectedFrame(EXPECTED_BODY)
-        self._bodies.append(frame[HEAD_SIZE:-1])
+        if len(frame) > OVERHEAD:
+            # An empty one is allowed, and any number of them would pile up here.
+            self._bodies.append(frame[HEAD_SIZE:-1])
         if not self._missing:
             self._complete(now_ms)
 

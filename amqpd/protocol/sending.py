@@ -1,6 +1,7 @@
 """Methods that are written by hand, because they are written per message.
 
-    deliver   what is the same for a consumer's every message is made once (`DeliverHead`)
+    deliver   what is the same for all messages of a consumer is made once
+              (`DeliverHead`)
     content   pasted as it came in; two octets a frame are patched when the channel
               differs, and a frame too large for this client is cut
 

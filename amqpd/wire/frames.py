@@ -76,12 +76,11 @@ def check_head(data: bytes, offset: i64, size_max: i64) -> None:
         FrameMalformed: unknown type, or a payload larger than `size_max`.
     """
     frame_type = byte_at(data, offset)
-    if frame_type != METHOD and frame_type != HEADER and frame_type != BODY:
-        if frame_type != HEARTBEAT:
-            channel = read_u16(data, offset + 1)
-            raise FrameMalformed(
-                f"type {frame_type}, channel {channel}: no such frame type"
-            )
+    if (frame_type < METHOD or frame_type > BODY) and frame_type != HEARTBEAT:
+        channel = read_u16(data, offset + 1)
+        raise FrameMalformed(
+            f"type {frame_type}, channel {channel}: no such frame type"
+        )
     size = read_u32(data, offset + 3)
     if size > size_max:
         raise FrameMalformed(
