@@ -230,6 +230,15 @@ def test_every_other_error_is_told(error: AmqpError) -> None:
     assert make_handshake().is_told(error)
 
 
+def test_nothing_is_believed_of_a_client_before_it_speaks() -> None:
+    handshake = make_handshake()
+
+    assert not handshake.is_told(LoginFailed("x"))
+    assert handshake.user is None
+    assert (handshake.connection_name, handshake.mechanism) == ("", "")
+    assert handshake.refusal == ""
+
+
 def test_what_the_client_says_of_itself_is_kept() -> None:
     handshake = make_handshake()
     said: dict[str, object] = {

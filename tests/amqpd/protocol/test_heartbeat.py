@@ -60,6 +60,20 @@ def test_nothing_is_due_before_half_an_interval() -> None:
     assert heartbeat.next_due_ms == 10_007
 
 
+def test_the_shortest_interval_is_a_second() -> None:
+    heartbeat = Heartbeat(1, now_ms=0)
+
+    heartbeat.watch_again(100)
+
+    assert events(heartbeat, range(0, 5_000, 100)) == [
+        (500, HeartbeatDue.SEND),
+        (1_000, HeartbeatDue.SEND),
+        (1_500, HeartbeatDue.SEND),
+        (2_000, HeartbeatDue.SEND),
+        (2_100, HeartbeatDue.LOST),
+    ]
+
+
 def test_no_heartbeat_is_sent_when_something_else_was() -> None:
     heartbeat = Heartbeat(10, now_ms=0)
 

@@ -6,6 +6,8 @@ from amqpd.broker.errors import ChannelError, CommandInvalid
 from amqpd.protocol.lifecycle import (
     CHANNEL_TRANSITIONS,
     CLOSE_OK_TIMEOUT_MS,
+    HANDSHAKE_TIMEOUT_MS,
+    SILENT_CLOSE_MS,
     TRANSITIONS,
     ChannelEvent,
     ChannelState,
@@ -182,9 +184,14 @@ def test_every_channel_state_ends_with_the_connection() -> None:
 
 
 @pytest.mark.parametrize(
-    ("heartbeat_s", "expected_ms"), [(0, 30_000), (2, 2_000), (60, 30_000)]
+    ("heartbeat_s", "expected_ms"), [(0, 30_000), (1, 1_000), (2, 2_000), (60, 30_000)]
 )
 def test_close_ok_is_awaited_for_a_heartbeat_but_no_longer_than_the_limit(
     heartbeat_s: int, expected_ms: int
 ) -> None:
     assert close_ok_timeout_ms(heartbeat_s) == expected_ms <= CLOSE_OK_TIMEOUT_MS
+
+
+def test_the_delays_are_rabbitmqs() -> None:
+    assert HANDSHAKE_TIMEOUT_MS == 10_000
+    assert SILENT_CLOSE_MS == 3_000
