@@ -73,7 +73,7 @@ class Broker:
         self.users = UserRegistry()
         self.permissions = PermissionTable()
         self.vhosts: dict[str, VirtualHost] = {}
-        self._random_octets = random_octets
+        self.random_octets = random_octets
         self._surroundings = Surroundings(
             catalogue, store, self.dispatch, random_octets
         )
@@ -90,7 +90,7 @@ class Broker:
         broker = Broker(catalogue, store, random_octets)
         broker._load_users()
         for name in catalogue.vhosts():
-            broker._add_vhost(name)
+            broker.add_vhost(name)
         broker._load_topology()
         broker._load_messages(recovered)
         return broker
@@ -110,51 +110,22 @@ class Broker:
         """
         if not self.is_blank:
             return
-        self.put_vhost(defaults.vhost, {"description": "Default virtual host"})
-        salt = self._random_octets(SALT_SIZE)
-        password_hash = hash_password(defaults.password, salt)
-        self.put_user(
-            User(defaults.user, password_hash, DEFAULT_ALGORITHM, (ADMINISTRATOR,))
-        )
-        self.put_permission(Permission(defaults.user, defaults.vhost, ".*", ".*", ".*"))
-
-    def put_vhost(self, name: str, metadata: object) -> None:
-        """Make a virtual host, or change what is noted about one; at start only.
-
-        Raises:
-            CommitFailed: the disk would not take it.
-        """
-        self.catalogue.commit_now(put_vhost(name, metadata))
-        if name not in self.vhosts:
-            self._add_vhost(name)
-
-    def put_user(self, user: User) -> None:
-        """Make or change a user; at start only.
-
-        Raises:
-            CommitFailed: the disk would not take it.
-        """
+        password_hash = hash_password(defaults.password, self.random_octets(SALT_SIZE))
+        user = User(defaults.user, password_hash, DEFAULT_ALGORITHM, (ADMINISTRATOR,))
+        rights = Permission(user.name, defaults.vhost, ".*", ".*", ".*")
         self.catalogue.commit_now(
-            put_user(user.name, user.password_hash, user.algorithm, user.tags)
+            put_vhost(defaults.vhost, {"description": "Default virtual host"})
+            + put_user(user.name, user.password_hash, user.algorithm, user.tags)
+            + put_permission(user.name, defaults.vhost, ".*", ".*", ".*")
         )
+        self.add_vhost(defaults.vhost)
         self.users.put(user)
+        self.permissions.put(rights)
 
-    def put_permission(self, permission: Permission) -> None:
-        """Give a user rights in a virtual host; at start only.
-
-        Raises:
-            CommitFailed: the disk would not take it.
-        """
-        self.catalogue.commit_now(
-            put_permission(
-                permission.user,
-                permission.vhost,
-                permission.configure,
-                permission.write,
-                permission.read,
-            )
-        )
-        self.permissions.put(permission)
+    def add_vhost(self, name: str) -> None:
+        """Make a virtual host that the catalogue has, unless it is there already."""
+        if name not in self.vhosts:
+            self.vhosts[name] = VirtualHost(name, self._surroundings)
 
     # -- clients --------------------------------------------------------------
 
@@ -195,11 +166,6 @@ class Broker:
         self.catalogue.complete(cast(MetadataStep, step))
 
     # -- loading --------------------------------------------------------------
-
-    def _add_vhost(self, name: str) -> VirtualHost:
-        vhost = VirtualHost(name, self._surroundings)
-        self.vhosts[name] = vhost
-        return vhost
 
     def _load_users(self) -> None:
         for row in self.catalogue.users():

@@ -232,8 +232,10 @@ class Catalogue:
             else:
                 waiter.on_commit_failed(result.error)
 
-    def commit_now(self, statements: list[Statement]) -> None:
-        """Commit a change before returning. Only at start, when nothing is on its way.
+    def commit_now(self, statements: list[Statement]) -> list[int]:
+        """Commit a change and return its row ids; blocks.
+
+        Only at start, when nothing else is on its way.
 
         Raises:
             CommitFailed: the disk would not take it.
@@ -246,6 +248,7 @@ class Catalogue:
         self.complete(step)
         if outcome.error is not None:
             raise CommitFailed(str(outcome.error))
+        return outcome.row_ids
 
     def close(self) -> None:
         """Close the metadata store."""
@@ -278,9 +281,11 @@ class _Outcome(CommitWaiter):
 
     def __init__(self) -> None:
         self.error: Exception | None = None
+        self.row_ids: list[int] = []
 
     def on_committed(self, row_ids: list[int]) -> None:
-        """Nothing is left to do."""
+        """Keep the ids."""
+        self.row_ids = row_ids
 
     def on_commit_failed(self, error: Exception) -> None:
         """Keep the reason."""
