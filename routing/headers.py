@@ -8,8 +8,9 @@ well, except that all integer types are one and so are both floating-point types
 nothing, as in RabbitMQ.
 
 A message is not held against every binding. Each binding waits under headers that it
-needs: an `any` binding under each of its arguments, an `all` binding under one of
-them. A message looks up its own headers and checks those that wait there:
+needs: an `any` binding under each of its arguments, an `all` binding under that one of
+them where the fewest wait already, so that a value which all bindings share does not
+gather them all. A message looks up its own headers and checks those that wait there:
 
     _waiting["format"].by_value["pdf"]     bindings that may match format = pdf
     _waiting["format"].by_presence         bindings with a void "format"
@@ -48,7 +49,7 @@ class _Criterion:
 class _Rule:
     """What one binding asks of a message."""
 
-    __slots__ = ("criteria", "needs_all", "target")
+    __slots__ = ("awaited", "criteria", "needs_all", "target")
 
     def __init__(self, binding: Binding, target: Target) -> None:
         mode = _mode_of(binding)
@@ -59,16 +60,8 @@ class _Rule:
         for name, value in binding.arguments.items():
             if name != _MATCH_KEY and (with_x or not name.startswith("x-")):
                 self.criteria.append(_Criterion(name, value))
-
-    def awaited(self) -> list[_Criterion]:
-        """Return the criteria under which the rule has to wait."""
-        if not self.needs_all:
-            return self.criteria
-        for criterion in self.criteria:
-            # A value is rarer in messages than a header's mere presence.
-            if not criterion.is_presence:
-                return [criterion]
-        return self.criteria[:1]
+        #: The criteria under which the rule waits.
+        self.awaited = self.criteria
 
     def is_met_by(self, headers: dict[str, object]) -> bool:
         """Say whether a message matches that meets an awaited criterion."""
@@ -104,6 +97,12 @@ class _Waiting:
         if not same_value:
             del self.by_value[criterion.value]
 
+    def count(self, criterion: _Criterion) -> int:
+        """Return how many wait for the same."""
+        if criterion.is_presence:
+            return len(self.by_presence)
+        return len(self.by_value.get(criterion.value, ()))
+
     def is_empty(self) -> bool:
         return not self.by_presence and not self.by_value
 
@@ -122,7 +121,9 @@ class HeadersTable(BindingTable):
     def add(self, binding: Binding, target: Target) -> None:
         rule = _Rule(binding, target)
         self._rules[binding] = rule
-        for criterion in rule.awaited():
+        if rule.needs_all and rule.criteria:
+            rule.awaited = [self._least_awaited(rule.criteria)]
+        for criterion in rule.awaited:
             waiting = self._waiting.get(criterion.name)
             if waiting is None:
                 waiting = self._waiting[criterion.name] = _Waiting()
@@ -132,7 +133,7 @@ class HeadersTable(BindingTable):
 
     def remove(self, binding: Binding) -> None:
         self._unconditional.pop(binding, None)
-        for criterion in self._rules.pop(binding).awaited():
+        for criterion in self._rules.pop(binding).awaited:
             waiting = self._waiting[criterion.name]
             waiting.remove(criterion, binding)
             if waiting.is_empty():
@@ -151,6 +152,16 @@ class HeadersTable(BindingTable):
                 same_value = waiting.by_value.get(_comparable(value))
                 if same_value is not None:
                     _append_met(same_value, headers, found)
+
+    def _least_awaited(self, criteria: list[_Criterion]) -> _Criterion:
+        """Return the criterion under which the fewest rules wait."""
+        least, count_min = criteria[0], -1
+        for criterion in criteria:
+            waiting = self._waiting.get(criterion.name)
+            count = 0 if waiting is None else waiting.count(criterion)
+            if count_min < 0 or count < count_min:
+                least, count_min = criterion, count
+        return least
 
 
 def _append_met(
