@@ -1,0 +1,207 @@
+"""Builds every room, introduces them to each other, and takes them down again.
+
+    data directory (lock) > metadata > log (recovery) > broker > definitions > listeners
+    listeners > clients > last sync > log > metadata > lock
+
+The port opens last, when every confirmed message is back in its queue and safe there.
+What blocks before that runs on the main thread: there is nobody yet whom it could keep
+waiting. After the start the objects that live as long as the process are taken out of
+the garbage collector's sight.
+
+It alone knows all rooms and the whole configuration; each room gets the few options
+that it needs. How the process ends is a number, after sysexits.h:
+
+    0    stopped by SIGTERM or SIGINT, everything synced
+    65   the data directory cannot be used as it is; nothing was touched
+    69   an address could not be listened on
+    74   the disk refused a sync: what was not confirmed may be lost
+    75   another process has the data directory
+    78   the configuration cannot be used
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import logging
+import resource
+import signal
+import sys
+from collections.abc import Callable
+from typing import Final
+
+from amqpd import __version__, build_kind
+from amqpd.clock import Clock
+from amqpd.config import Config, ConfigInvalid, Loaded
+from amqpd.logs import set_level, start_logging
+from amqpd.net.server import ListenFailed, Server
+from amqpd.opening import DefinitionsUnreadable, Opened, open_rooms
+from amqpd.protocol.control import ConnectionOptions
+from amqpd.protocol.handshake import HandshakeOptions
+from store.errors import AlreadyLocked, StoreError
+
+logger = logging.getLogger("amqpd.launcher")
+
+EXIT_DATA: Final = 65
+EXIT_UNAVAILABLE: Final = 69
+EXIT_DISK: Final = 74
+EXIT_LOCKED: Final = 75
+EXIT_CONFIG: Final = 78
+
+#: Settings that a reload applies; the others need a restart.
+_RELOADABLE: Final = frozenset({"log.level"})
+
+Reload = Callable[[], Loaded]
+
+
+def run(loaded: Loaded, reload: Reload) -> int:
+    """Serve until a signal or a failed disk ends it, and return the exit code."""
+    config = loaded.config
+    start_logging(config.log_level, config.log_format)
+    for warning in loaded.warnings:
+        logger.warning("%s", warning)
+    _allow_many_sockets()
+    try:
+        return _open_and_serve(loaded, reload)
+    except AlreadyLocked as error:
+        logger.error("%s", error)
+        return EXIT_LOCKED
+    except StoreError as error:
+        logger.error("%s", error)
+        return EXIT_DATA
+    except DefinitionsUnreadable as error:
+        logger.error("%s", error)
+        return EXIT_CONFIG
+    except ListenFailed as error:
+        logger.error("%s", error)
+        return EXIT_UNAVAILABLE
+
+
+def _open_and_serve(loaded: Loaded, reload: Reload) -> int:
+    clock = Clock()
+    opened = open_rooms(loaded.config, clock.now_ms())
+    exit_code = 0
+    try:
+        with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+            exit_code = runner.run(Daemon(opened, loaded, reload).serve())
+    finally:
+        # A log that failed stays as it is: only recovery may trust it again.
+        if exit_code != EXIT_DISK:
+            exit_code = _close(opened, clock.now_ms()) or exit_code
+    return exit_code
+
+
+def _close(opened: Opened, now_ms: int) -> int:
+    try:
+        opened.close(now_ms)
+    except StoreError as error:
+        logger.critical("%s", error)
+        return EXIT_DISK
+    return 0
+
+
+class Daemon:
+    """The running process: what it serves, and how it is told to end."""
+
+    def __init__(self, opened: Opened, loaded: Loaded, reload: Reload) -> None:
+        self._opened = opened
+        self._loaded = loaded
+        self._reload = reload
+        self._exit_code = 0
+        self._end = asyncio.Event()
+
+    async def serve(self) -> int:
+        """Accept clients until the end, and return the exit code.
+
+        Raises:
+            ListenFailed: an address is taken or not there.
+        """
+        config = self._loaded.config
+        server = Server(
+            self._opened.broker,
+            connection_options(config),
+            list(config.host),
+            config.port,
+            config.store_sync_interval_ms / 1000,
+            self._on_fatal,
+        )
+        await server.start()
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, self._on_signal, number)
+        loop.add_signal_handler(signal.SIGHUP, self._on_reload)
+        gc.collect()
+        gc.freeze()
+        addresses = [f"{address}:{server.port}" for address in server.addresses]
+        line = start_up_line(config, addresses, self._opened)
+        logger.info("%s", line)
+        sys.stdout.write(line + "\n")
+        sys.stdout.flush()
+        await self._end.wait()
+        await server.stop("shutdown")
+        return self._exit_code
+
+    def _on_signal(self, number: signal.Signals) -> None:
+        logger.info("%s received, stopping", number.name)
+        self._end.set()
+
+    def _on_fatal(self, error: BaseException) -> None:
+        self._exit_code = EXIT_DISK
+        self._end.set()
+
+    def _on_reload(self) -> None:
+        """Apply what may change while running; name what may not."""
+        try:
+            loaded = self._reload()
+        except ConfigInvalid as error:
+            logger.error("the configuration is not reloaded: %s", error)
+            return
+        before = {key: value for key, value, _ in self._loaded.rows()}
+        for key, value, origin in loaded.rows():
+            if value != before[key] and key not in _RELOADABLE:
+                logger.warning("%s: %s changes with a restart only", origin, key)
+        set_level(loaded.config.log_level)
+        logger.info("the configuration is reloaded")
+
+
+def connection_options(config: Config) -> ConnectionOptions:
+    """Return what every connection needs to know of the configuration."""
+    handshake = HandshakeOptions(
+        amqpd_version=__version__,
+        identity=config.compat_identity,
+        cluster_name=config.cluster_name,
+        frame_max=config.frame_max,
+        channel_max=config.channel_max,
+        heartbeat_s=config.heartbeat_s,
+        loopback_users=frozenset(config.loopback_users),
+    )
+    return ConnectionOptions(
+        handshake, config.max_message_size, config.handshake_timeout_ms
+    )
+
+
+def start_up_line(config: Config, addresses: list[str], opened: Opened) -> str:
+    """Return the one line that standard output gets."""
+    return (
+        f"Server startup complete; amqpd {__version__} ({build_kind()}) listens on"
+        f" {', '.join(addresses)}; data in {config.data_dir};"
+        f" {opened.queue_count} queues and {opened.message_count} messages recovered"
+    )
+
+
+def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
+    """Return uvloop's, when that is installed (`pip install amqpd[uvloop]`)."""
+    try:
+        import uvloop
+    except ImportError:
+        return None
+    return uvloop.new_event_loop
+
+
+def _allow_many_sockets() -> None:
+    """Raise the soft limit of open files to the hard one: a connection costs one."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    try:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    except (OSError, ValueError) as error:
+        logger.info("the limit of open files stays as it is: %s", error)

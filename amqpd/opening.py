@@ -1,0 +1,155 @@
+"""From a data directory to a broker that is ready to serve, and back.
+
+    lock the directory > metadata > recover the log > broker > definitions or defaults
+
+All of it blocks, and may: nobody is connected yet. What fails leaves the directory as
+it was, and unlocked. It knows the configuration's paths and sizes, and no sockets.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+from pathlib import Path
+
+from amqpd.broker.broker import Broker, Defaults
+from amqpd.broker.catalogue import SCHEMA, SCHEMA_VERSION, Catalogue, CommitFailed
+from amqpd.broker.definitions import load_definitions
+from amqpd.broker.ports import DurabilityWaiter
+from amqpd.config import Config
+from store.data_directory import DataDirectory
+from store.errors import StoreError
+from store.filesystem import FileSystem, OsFileSystem
+from store.message_store import MessageStore
+from store.message_store import Opened as OpenedStore
+from store.metadata import Metadata
+from store.options import StoreOptions
+from store.recovery import RecoveryReport
+
+logger = logging.getLogger("amqpd.opening")
+
+
+class DefinitionsUnreadable(Exception):
+    """The file of definitions cannot be used; the text names it."""
+
+
+class Opened:
+    """A broker with everything below it."""
+
+    def __init__(
+        self,
+        broker: Broker,
+        metadata: Metadata,
+        directory: DataDirectory,
+        queue_count: int,
+        message_count: int,
+    ) -> None:
+        self.broker = broker
+        #: What was there before anybody connected.
+        self.queue_count = queue_count
+        self.message_count = message_count
+        self._metadata = metadata
+        self._directory = directory
+
+    def close(self, now_ms: int) -> None:
+        """Write and sync what is left, end the log and unlock the directory.
+
+        Nothing may be in flight. After a failed sync this must not be called: the
+        files are left as they are, for the recovery of the next start.
+
+        Raises:
+            StoreError: the disk refused the last write.
+        """
+        store = self.broker.store
+        step = store.close_step(now_ms)
+        if step is not None:
+            step.run()
+            result = store.complete(step)
+            if result.fatal is not None:
+                raise StoreError(f"the last sync failed: {result.fatal}")
+        store.close()
+        self._metadata.close()
+        self._directory.close()
+
+
+def open_rooms(config: Config, now_ms: int) -> Opened:
+    """Open the data directory and everything in it.
+
+    Raises:
+        StoreError: the directory cannot be used as it is.
+        DefinitionsUnreadable: the definitions cannot be used.
+    """
+    filesystem = OsFileSystem()
+    directory = DataDirectory.open(str(config.data_dir), filesystem)
+    try:
+        return _open_locked(config, directory, filesystem, now_ms)
+    except BaseException:
+        directory.close()
+        raise
+
+
+def _open_locked(
+    config: Config, directory: DataDirectory, filesystem: FileSystem, now_ms: int
+) -> Opened:
+    metadata = Metadata.open(
+        directory.metadata_path, SCHEMA, SCHEMA_VERSION, filesystem
+    )
+    try:
+        catalogue = Catalogue(metadata)
+        opened: OpenedStore[DurabilityWaiter] = MessageStore.open_store(
+            directory.path,
+            filesystem,
+            StoreOptions(segment_size=config.store_segment_size),
+            metadata.store_uuid,
+            catalogue.known_queue_ids(),
+            catalogue.highest_queue_id(),
+            now_ms,
+        )
+        _log_recovery(opened.report)
+        broker = Broker.open(catalogue, opened.store, opened.queues, os.urandom)
+        queue_count = sum(len(vhost.queues) for vhost in broker.vhosts.values())
+        message_count = sum(len(queue.messages) for queue in opened.queues.values())
+        _define(broker, config)
+    except BaseException:
+        metadata.close()
+        raise
+    return Opened(broker, metadata, directory, queue_count, message_count)
+
+
+def _define(broker: Broker, config: Config) -> None:
+    """Load what the configuration names; what is blank after that gets defaults."""
+    try:
+        if config.load_definitions is not None:
+            for path in _definition_files(config.load_definitions):
+                _load_file(broker, path)
+        broker.create_defaults(
+            Defaults(config.default_user, config.default_pass, config.default_vhost)
+        )
+    except CommitFailed as error:
+        raise StoreError(f"definitions and defaults: {error}") from error
+
+
+def _definition_files(path: Path) -> list[Path]:
+    """Return the file, or those of a directory in the order of their names."""
+    return sorted(path.glob("*.json")) if path.is_dir() else [path]
+
+
+def _load_file(broker: Broker, path: Path) -> None:
+    try:
+        load_definitions(broker, json.loads(path.read_bytes()))
+    except (OSError, ValueError) as error:
+        # ValueError: not UTF-8, not JSON, or not what definitions look like.
+        raise DefinitionsUnreadable(f"definitions {path}: {error}") from error
+    logger.info("definitions %s are loaded", path)
+
+
+def _log_recovery(report: RecoveryReport) -> None:
+    if report.torn_size:
+        logger.info(
+            "the log ended in %d octets that were never known to be durable; "
+            "they are cut off",
+            report.torn_size,
+        )
+    for line in report.quarantined:
+        logger.error("the log is damaged: %s", line)
