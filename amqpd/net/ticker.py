@@ -170,10 +170,11 @@ class Ticker:
 
     def _write_done(self, step: Step) -> None:
         fatal = self._broker.durability.complete(step)
+        self.wake()
         if fatal is not None and not self._is_failed:
             self._is_failed = True
-            self._on_fatal(fatal)
-        self.wake()
+            # After the turn that writes the nacks: a close would swallow them.
+            self._loop.call_soon(self._on_fatal, fatal)
 
     def _metadata_done(self, step: Step) -> None:
         self._is_committing = False
@@ -189,7 +190,7 @@ class Ticker:
     # -- the end --------------------------------------------------------------
 
     async def drain(self) -> None:
-        """Wait until everything that was begun or waits is on the disk, if it can be."""
+        """Wait until all that was begun or waits is on the disk, if it can be."""
         deadline = self._loop.time() + DRAIN_SECONDS_MAX
         while (
             not self._is_failed

@@ -1,0 +1,71 @@
+"""What is ready keeps its order, whatever comes back in whatever order."""
+
+from amqpd.broker.ready_list import ReadyList
+from tests.support.deliveries import reference_of
+
+
+def list_of(*seqs: int) -> ReadyList:
+    ready = ReadyList()
+    for seq in seqs:
+        ready.append(reference_of(seq, bytes(seq)))
+    return ready
+
+
+def seqs_of(ready: ReadyList) -> list[int]:
+    return [ready.pop().seq for _ in range(ready.count)]
+
+
+def test_what_comes_first_goes_first() -> None:
+    assert seqs_of(list_of(1, 2, 3)) == [1, 2, 3]
+
+
+def test_what_comes_back_goes_to_its_place() -> None:
+    ready = list_of(1, 2, 3, 4)
+    taken = [ready.pop() for _ in range(3)]
+    for reference in (taken[1], taken[2], taken[0]):
+        ready.put_back(reference)
+    ready.append(reference_of(5))
+    assert seqs_of(ready) == [1, 2, 3, 4, 5]
+
+
+def test_count_and_size_cover_the_fresh_and_the_returned() -> None:
+    ready = list_of(1, 2, 3)
+    sizes = {seq: reference_of(seq, bytes(seq)).message.size for seq in (1, 2, 3)}
+    assert (ready.count, ready.size) == (3, sum(sizes.values()))
+    first = ready.pop()
+    assert (ready.count, ready.size) == (2, sizes[2] + sizes[3])
+    ready.put_back(first)
+    assert (ready.count, ready.size) == (3, sum(sizes.values()))
+    ready.pop()
+    assert (ready.count, ready.size) == (2, sizes[2] + sizes[3])
+
+
+def test_everything_is_taken_in_order() -> None:
+    ready = list_of(1, 2, 3, 4)
+    taken = [ready.pop() for _ in range(3)]
+    ready.put_back(taken[2])
+    ready.put_back(taken[0])
+    assert [reference.seq for reference in ready.take_all()] == [1, 3, 4]
+    assert (ready.count, ready.size) == (0, 0)
+    assert ready.take_all() == []
+
+
+def test_after_everything_was_taken_it_begins_anew() -> None:
+    ready = list_of(1, 2)
+    first = ready.pop()
+    ready.put_back(first)
+    ready.take_all()
+    ready.append(reference_of(3))
+    assert seqs_of(ready) == [3]
+
+
+def test_what_is_removed_is_the_named_and_only_them() -> None:
+    ready = list_of(1, 2, 3, 4, 5, 6)
+    taken = [ready.pop() for _ in range(4)]
+    for reference in reversed(taken):
+        ready.put_back(reference)
+    removed = ready.remove({2, 3, 5, 99})
+    assert [reference.seq for reference in removed] == [2, 3, 5]
+    kept = sum(reference_of(seq, bytes(seq)).message.size for seq in (1, 4, 6))
+    assert (ready.count, ready.size) == (3, kept)
+    assert seqs_of(ready) == [1, 4, 6]
