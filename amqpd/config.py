@@ -16,7 +16,6 @@ Nothing here is read twice and nothing is global: `load` returns a frozen value,
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -131,6 +130,9 @@ def _from_file(
 
 
 def _from_toml(path: Path, text: str) -> Iterator[_Given]:
+    # Only here: most starts have no file, and it takes as long as all of argparse.
+    import tomllib
+
     try:
         document = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:

@@ -156,11 +156,12 @@ class Daemon:
         except ConfigInvalid as error:
             logger.error("the configuration is not reloaded: %s", error)
             return
+        # First, so that what follows is written if the new level says so.
+        set_level(loaded.config.log_level)
         before = {key: value for key, value, _ in self._loaded.rows()}
         for key, value, origin in loaded.rows():
             if value != before[key] and key not in _RELOADABLE:
                 logger.warning("%s: %s changes with a restart only", origin, key)
-        set_level(loaded.config.log_level)
         logger.info("the configuration is reloaded")
 
 
