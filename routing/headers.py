@@ -183,7 +183,7 @@ def _mode_of(binding: Binding) -> str:
     if mode not in _MATCH_ALL and mode not in _MATCH_ANY:
         raise BindingInvalid(
             f'Invalid x-match field value <<"{mode}">>; '
-            "expected all, any, all-with-x or any-with-x"
+            "expected all, any, all-with-x, or any-with-x"
         )
     return mode
 

@@ -129,7 +129,7 @@ def test_a_removed_binding_matches_no_more_and_leaves_the_others() -> None:
 @pytest.mark.parametrize(
     ("value", "text"),
     [
-        ("some", 'value <<"some">>; expected all, any, all-with-x or any-with-x'),
+        ("some", 'value <<"some">>; expected all, any, all-with-x, or any-with-x'),
         (1, "type signedint (value 1); expected longstr"),
         (2**40, "type long (value 1099511627776); expected longstr"),
         (True, "type bool (value True); expected longstr"),
