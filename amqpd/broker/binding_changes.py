@@ -32,7 +32,7 @@ class Bind(Operation):
         self._access = access
         self._binding = binding
         self._done = done
-        self._ends: tuple[Exchange, Exchange | Queue] | None = None
+        self._destination: Exchange | Queue | None = None
 
     def start(self) -> Progress:
         """Check both ends, and bind them."""
@@ -43,7 +43,7 @@ class Bind(Operation):
         if self._bind() and source.durable and destination.durable:
             # It was valid and is new. No message takes this way before the commit.
             topology.router.unbind(binding)
-            self._ends = (source, destination)
+            self._destination = destination
             topology.surroundings.catalogue.stage(
                 insert_binding(topology.name, binding), self
             )
@@ -55,14 +55,11 @@ class Bind(Operation):
         """The row is there: messages take this way from now on."""
         topology = self._topology
         binding = self._binding
-        assert self._ends is not None
-        source, destination = self._ends
-        if topology.exchanges.get(binding.source) is source:
-            if find_destination(topology, binding) is destination:
-                topology.router.bind(binding)
-            else:
-                # The queue has lost its last consumer meanwhile, and the row is gone.
-                topology.note_maybe_unused(binding.source)
+        if find_destination(topology, binding) is self._destination:
+            topology.router.bind(binding)
+        else:
+            # The queue has lost its last consumer meanwhile, and the row is gone.
+            topology.note_maybe_unused(binding.source)
         self._done(None)
 
     def fail(self, error: AmqpError) -> None:
@@ -142,10 +139,11 @@ class Unbind(Operation):
     def finish(self, row_ids: list[int]) -> None:
         """The row is gone: no message takes this way any more."""
         topology = self._topology
-        # An end of it may have gone meanwhile, and the binding with it.
-        if topology.router.has_binding(self._binding):
-            topology.router.unbind(self._binding)
+        # The queue may have gone meanwhile, and the binding with it.
+        topology.router.unbind(self._binding)
         take_out_doomed(topology, self._doomed)
+        # Others may have gone meanwhile that were bound to the exchange as well.
+        topology.note_maybe_unused(self._binding.source)
         self._done(None)
 
     def fail(self, error: AmqpError) -> None:

@@ -59,8 +59,7 @@ class Operation(CommitWaiter):
         raise NotImplementedError
 
     def after(self) -> None:
-        """Its names are free again: do what waited for that, before others go on."""
-        raise NotImplementedError
+        """It is over and its names are free: do what waited for that, if anything."""
 
     def on_committed(self, row_ids: list[int]) -> None:
         """The commit is durable."""
@@ -126,6 +125,8 @@ class OperationLine:
             return Progress.DONE
         if progress is Progress.IN_FLIGHT:
             self._busy |= operation.names
+        elif progress is Progress.DONE:
+            operation.after()
         return progress
 
     def _resume(self) -> None:

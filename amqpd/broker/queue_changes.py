@@ -286,7 +286,8 @@ class DeleteQueue(Operation):
         count = 0
         # Its last consumer may have gone meanwhile, and the queue with it.
         if not queue.is_deleted:
-            self._topology.take_out_queue(queue)
+            for binding in self._topology.take_out_queue(queue):
+                self._topology.note_maybe_unused(binding.source)
             count = queue.delete()
         self._topology.leaving.discard(self._name)
         self._done(count)
@@ -304,5 +305,8 @@ def doomed_statements(topology: Topology, doomed: list[Exchange]) -> list[Statem
 def take_out_doomed(topology: Topology, doomed: list[Exchange]) -> None:
     """Remove exchanges that have lost their last binding."""
     for exchange in doomed:
-        if topology.exchanges.get(exchange.name) is exchange:
-            topology.take_out_exchange(exchange)
+        if topology.exchanges.get(exchange.name) is not exchange:
+            continue
+        for binding in topology.take_out_exchange(exchange):
+            # Others may have gone meanwhile that were bound to the source as well.
+            topology.note_maybe_unused(binding.source)

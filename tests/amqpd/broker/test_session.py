@@ -1,0 +1,170 @@
+"""A session finds routes, checks who may take them, and remembers both."""
+
+from pathlib import Path
+
+import pytest
+
+from amqpd.auth.permissions import Permission
+from amqpd.broker.errors import AccessRefused, NotFound, ResourceLocked
+from tests.support.control_plane import ControlPlane
+
+
+@pytest.fixture
+def plane(tmp_path: Path) -> ControlPlane:
+    return ControlPlane(tmp_path)
+
+
+def test_the_default_exchange_leads_to_the_queue_of_the_key(
+    plane: ControlPlane,
+) -> None:
+    guest = plane.guest()
+    queue = plane.declare_queue(guest, "q").queue
+    route = guest.find_route(b"\x00\x01q")
+    assert (route.queues, route.address) == ([queue], b"\x00\x01q\xce")
+    assert guest.routes.by_default == {b"\x00\x01q": route}
+
+
+def test_a_way_to_a_queue_that_is_not_there_is_not_remembered(
+    plane: ControlPlane,
+) -> None:
+    guest = plane.guest()
+    assert guest.find_route(b"\x00\x01q").queues == []
+    assert guest.routes.by_default == {}
+
+
+def test_a_named_exchange_leads_along_its_bindings(plane: ControlPlane) -> None:
+    guest = plane.guest()
+    queue = plane.declare_queue(guest, "q").queue
+    plane.bind(guest, "amq.topic", "q", b"a.*")
+    raw = b"\x09amq.topic\x03a.b"
+    route = guest.find_route(raw)
+    assert (route.queues, route.exchange_name) == ([queue], "amq.topic")
+    assert guest.routes.by_name == {raw: route}
+
+
+def test_a_route_is_current_until_its_exchange_changes(plane: ControlPlane) -> None:
+    guest = plane.guest()
+    plane.declare_queue(guest, "q")
+    route = guest.find_route(b"\x0aamq.fanout\x00")
+    assert route.is_current()
+    plane.bind(guest, "amq.fanout", "q")
+    assert not route.is_current()
+
+
+def test_a_route_to_a_deleted_queue_is_not_current(plane: ControlPlane) -> None:
+    guest = plane.guest()
+    plane.declare_queue(guest, "q")
+    route = guest.find_route(b"\x00\x01q")
+    plane.delete_queue(guest, "q")
+    assert not route.is_current()
+
+
+def test_an_unknown_exchange_is_refused(plane: ControlPlane) -> None:
+    with pytest.raises(NotFound, match="no exchange 'x' in vhost '/'"):
+        plane.guest().find_route(b"\x01x\x00")
+
+
+def test_a_name_that_is_no_text_is_an_unknown_exchange(plane: ControlPlane) -> None:
+    with pytest.raises(NotFound):
+        plane.guest().find_route(b"\x01\xff\x00")
+
+
+def test_an_internal_exchange_takes_nothing_from_clients(plane: ControlPlane) -> None:
+    with pytest.raises(AccessRefused) as caught:
+        plane.guest().find_route(b"\x12amq.rabbitmq.trace\x00")
+    assert caught.value.text == (
+        "cannot publish to internal exchange 'amq.rabbitmq.trace' in vhost '/'"
+    )
+
+
+@pytest.mark.parametrize(
+    ("raw", "name"),
+    [
+        (b"\x00\x01q", "amq.default"),
+        (b"\x01x\x00", "x"),
+        (b"\x12amq.rabbitmq.trace\x00", "amq.rabbitmq.trace"),
+    ],
+)
+def test_the_right_to_write_is_asked_first(
+    plane: ControlPlane, raw: bytes, name: str
+) -> None:
+    joe = plane.user(".*", "^a$", ".*")
+    expected = f"write access to exchange '{name}' in vhost '/' refused for user 'joe'"
+    with pytest.raises(AccessRefused, match=expected):
+        joe.find_route(raw)
+    with pytest.raises(AccessRefused, match=expected):
+        joe.route_message(raw, None, [])
+
+
+def test_sessions_of_one_user_share_what_they_remember(plane: ControlPlane) -> None:
+    plane.declare_queue(plane.guest(), "q")
+    route = plane.guest().find_route(b"\x00\x01q")
+    assert plane.guest().routes.by_default == {b"\x00\x01q": route}
+    assert plane.user("", "", "").routes.by_default == {}
+
+
+def test_a_change_of_rights_forgets_what_was_remembered(plane: ControlPlane) -> None:
+    joe = plane.user(".*", ".*", ".*")
+    for name in ("a", "b"):
+        plane.declare_queue(joe, name)
+    joe.find_route(b"\x00\x01a")
+    plane.broker.permissions.put(Permission("joe", "/", "", "default", ""))
+    joe.find_route(b"\x00\x01b")
+    assert list(joe.routes.by_default) == [b"\x00\x01b"]
+
+
+def test_rights_that_were_taken_away_are_gone(plane: ControlPlane) -> None:
+    joe = plane.user(".*", ".*", ".*")
+    plane.broker.permissions.remove("joe", "/")
+    with pytest.raises(AccessRefused):
+        joe.find_route(b"\x00\x01q")
+    with pytest.raises(AccessRefused):
+        joe.readable_queue("q")
+    assert plane.declare_queue(joe, "q").refusal.startswith("403 configure access")
+
+
+def test_a_route_that_asks_the_message_is_found_per_message(
+    plane: ControlPlane,
+) -> None:
+    guest = plane.guest()
+    queue = plane.declare_queue(guest, "q").queue
+    plane.bind(guest, "amq.headers", "q", table={"a": 1})
+    raw = b"\x0bamq.headers\x00"
+    assert guest.find_route(raw).asks_message
+    assert guest.route_message(raw, {"a": 1}, []) == [queue]
+    assert guest.route_message(raw, {"a": 2}, []) == []
+
+
+def test_more_keys_reach_more_queues_once(plane: ControlPlane) -> None:
+    guest = plane.guest()
+    one = plane.declare_queue(guest, "one").queue
+    other = plane.declare_queue(guest, "other").queue
+    keys = [b"other", b"one", b"nobody"]
+    assert guest.route_message(b"\x00\x03one", None, keys) == [one, other]
+    plane.bind(guest, "amq.direct", "other", b"k")
+    raw = b"\x0aamq.direct\x01x"
+    assert guest.route_message(raw, None, [b"k"]) == [other]
+
+
+def test_reading_needs_the_right_before_the_queue(plane: ControlPlane) -> None:
+    joe = plane.user("", "", "^a")
+    expected = "read access to queue 'q' in vhost '/' refused for user 'joe'"
+    with pytest.raises(AccessRefused, match=expected):
+        joe.readable_queue("q")
+    with pytest.raises(NotFound):
+        joe.readable_queue("a")
+
+
+def test_reading_needs_the_lock(plane: ControlPlane) -> None:
+    owner = plane.guest()
+    queue = plane.declare_queue(owner, "q", exclusive=True).queue
+    assert owner.readable_queue("q") is queue
+    with pytest.raises(ResourceLocked):
+        plane.guest().readable_queue("q")
+
+
+def test_new_names_differ(plane: ControlPlane) -> None:
+    guest = plane.guest()
+    one, other = guest.new_name("amq.ctag-"), guest.new_name("amq.ctag-")
+    assert one.startswith("amq.ctag-")
+    assert one != other
