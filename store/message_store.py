@@ -88,6 +88,7 @@ class MessageStore(Generic[T]):
         "_latest",
         "_probe_ms",
         "_probe_pause_ms",
+        "_refused",
         "_segments",
         "_touched",
         "_undurable",
@@ -122,6 +123,8 @@ class MessageStore(Generic[T]):
         self._begun = Batch(0, 0, 0)
         self._failed_batch: i64 = 0
         self._is_refusing = False
+        # Batches whose facts are carried once nothing is in flight any more.
+        self._refused: list[Batch] = []
         self._is_failed = False
         self._is_disk_full = is_disk_full
         self._probe_ms: i64 = now_ms + probe_pause_ms
@@ -190,7 +193,11 @@ class MessageStore(Generic[T]):
             self._forgotten.add(queue_id)
 
     def wait(self, token: T, first: i64, last: i64) -> None:
-        """Let `token` be told when everything so far is durable."""
+        """Let `token` be told when everything so far is durable.
+
+        To be called in the turn in which it was appended: what the disk refuses is
+        told to those who wait by then.
+        """
         self._waiters.add(token, first, last)
 
     def _touch(self, queue_id: i64) -> QueueFacts:
@@ -248,6 +255,10 @@ class MessageStore(Generic[T]):
         """
         if self._is_failed or self._is_refusing:
             return None
+        if self._is_disk_full and self._in_flight > 0:
+            # One at a time: a later step must not confirm who waits for what an
+            # earlier one refuses.
+            return None
         refused = self._take_refused()
         writer = self._begin_batch()
         has_batch = writer is not None or refused is not None
@@ -303,6 +314,8 @@ class MessageStore(Generic[T]):
             return None
         refused = Batch(0, 0, self._waiting.base)
         refused.messages = self._waiting.take()
+        # Marked now: a settle that comes before `complete` must not be written.
+        self._lose(refused, None)
         return refused
 
     def _begin_batch(self) -> BatchWriter | None:
@@ -351,6 +364,8 @@ class MessageStore(Generic[T]):
     def _plan(
         self, writer: BatchWriter | None, refused: Batch | None, sync: bool, now_ms: i64
     ) -> SyncStep[T]:
+        # Whoever waits for what is refused must be told so now, with it.
+        sync = sync or refused is not None
         write = self._segments.plan(writer, sync and self._is_unsynced)
         step: SyncStep[T] = SyncStep(write, now_ms)
         step.refused = refused
@@ -397,7 +412,8 @@ class MessageStore(Generic[T]):
             result.durable = step.waiting
         else:
             divide(step.waiting, _BATCH_MAX, result)
-            self._lose(step.refused, result)
+            self._tell_lost(step.refused, result)
+            self._refuse_waiting(_BATCH_MAX, result)
         if write.is_reserve_back:
             self._is_disk_full = False
             self._segments.allocation = self._segments.segment_size
@@ -423,43 +439,65 @@ class MessageStore(Generic[T]):
             self._apply_undurable()
         if step.batch is not None:
             self._lose(step.batch, result)
-            self._carry(step.batch)
+            self._refused.append(step.batch)
         if step.refused is not None:
-            self._lose(step.refused, result)
-        # What waits now may wait for what was just lost.
-        waiting = Batch(0, 0, self._waiting.base)
-        waiting.messages = self._waiting.take()
-        self._lose(waiting, result)
+            self._tell_lost(step.refused, result)
         divide(step.waiting, self._failed_batch, result)
-        divide(self._waiters.take(), self._failed_batch, result)
+        self._refuse_waiting(self._failed_batch, result)
         if self._in_flight == 0:
+            self._carry()
             self._segments.on_refused()
             self._is_refusing = False
             self._is_unsynced = False
 
-    def _lose(self, batch: Batch, result: SyncResult[T]) -> None:
+    def _refuse_waiting(self, failed_batch: i64, result: SyncResult[T]) -> None:
+        """Refuse all that waits: somebody may wait for what was just lost."""
+        waiting = Batch(0, 0, self._waiting.base)
+        waiting.messages = self._waiting.take()
+        self._lose(waiting, result)
+        divide(self._waiters.take(), failed_batch, result)
+
+    def _lose(self, batch: Batch, result: SyncResult[T] | None) -> None:
+        """Note that messages were never written, and tell which still matter."""
         for i in range(len(batch.messages)):
             message = batch.messages[i]
             if message is not None:
-                result.lost_numbers.append(batch.base + i)
+                if result is not None:
+                    result.lost_numbers.append(batch.base + i)
                 self._lose_one(message.queue_id, message.seq, result)
                 if message.others is not None:
                     for other in message.others.destinations:
                         self._lose_one(other.queue_id, other.seq, result)
 
-    def _lose_one(self, queue_id: i64, seq: i64, result: SyncResult[T]) -> None:
-        facts = self._facts.get(queue_id)
+    def _lose_one(self, queue_id: i64, seq: i64, result: SyncResult[T] | None) -> None:
         if queue_id < 0 or queue_id in self._forgotten:
             return
-        if facts is None:
-            facts = self._touch(queue_id)
-        if facts.lose(seq):
+        if self._touch(queue_id).lose(seq) and result is not None:
             result.lost.append((queue_id, seq))
 
-    def _carry(self, batch: Batch) -> None:
-        for begun in batch.facts:
-            if begun.queue_id not in self._forgotten:
-                self._touch(begun.queue_id).carry(begun)
+    def _tell_lost(self, refused: Batch, result: SyncResult[T]) -> None:
+        """Tell which of the messages that were marked at `begin` still matter."""
+        for i in range(len(refused.messages)):
+            message = refused.messages[i]
+            if message is not None:
+                result.lost_numbers.append(refused.base + i)
+                self._tell_lost_one(message.queue_id, message.seq, result)
+                if message.others is not None:
+                    for other in message.others.destinations:
+                        self._tell_lost_one(other.queue_id, other.seq, result)
+
+    def _tell_lost_one(self, queue_id: i64, seq: i64, result: SyncResult[T]) -> None:
+        facts = self._facts.get(queue_id)
+        if facts is not None and facts.is_lost(seq):
+            result.lost.append((queue_id, seq))
+
+    def _carry(self) -> None:
+        """Put the facts of the refused batches before those that wait."""
+        for batch in reversed(self._refused):
+            for begun in batch.facts:
+                if begun.queue_id not in self._forgotten:
+                    self._touch(begun.queue_id).carry(begun)
+        self._refused = []
 
     def _fail(
         self, step: SyncStep[T], reason: Exception, result: SyncResult[T]

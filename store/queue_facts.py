@@ -17,7 +17,7 @@ from mypy_extensions import i64
 from store.batch import BatchWriter
 from store.index import Index
 from store.record import Returned
-from store.seq_ranges import Ranges, SeqRanges
+from store.seq_ranges import Ranges, SeqRanges, ranges_of
 
 _NONE: Final = -1
 
@@ -117,12 +117,14 @@ class QueueFacts:
 
         It does not if the message was settled meanwhile: that settle is dropped.
         """
-        if self.settled.discard(seq):
-            return False
         if self.lost is None:
             self.lost = SeqRanges()
         self.lost.add(seq)
-        return True
+        return not self.settled.discard(seq)
+
+    def is_lost(self, seq: i64) -> bool:
+        """Say whether a message was refused and is not settled since."""
+        return self.lost is not None and seq in self.lost
 
     def note_delivered(self, lane: i64, upper_seq: i64) -> None:
         """Every seq of the lane up to this one was delivered once."""
@@ -138,12 +140,8 @@ class QueueFacts:
         """All written messages but the kept ones are done with."""
         # Settles that wait are of seqs the purge covers.
         self.settled.take()
-        still_kept = SeqRanges()
-        for seq in kept:
-            if self.lost is None or seq not in self.lost:
-                still_kept.add(seq)
         self._purge_upper = upper_seq
-        self._purge_kept = still_kept.take()
+        self._purge_kept = self._written_of(ranges_of(kept))
 
     @property
     def is_empty(self) -> bool:
@@ -207,18 +205,32 @@ class QueueFacts:
         self._delivered = {}
 
     def carry(self, begun: BegunFacts) -> None:
-        """Take back the facts of a batch that the disk refused."""
-        if self._purge_kept is not None:
-            # A later purge covers all that the refused batch said of older seqs.
-            return
-        if begun.purge_kept is not None:
-            self._purge_upper = begun.purge_upper
-            self._purge_kept = begun.purge_kept
-        if begun.settled is not None:
-            for i in range(len(begun.settled.firsts)):
-                self.settled.add_range(begun.settled.firsts[i], begun.settled.lasts[i])
+        """Put the facts of a batch that the disk refused before what waits."""
+        if self._purge_kept is None:
+            self._carry_settled(begun)
+        # Else: a later purge covers all that the batch said of older seqs.
         for lane, upper_seq in begun.delivered.items():
             self._delivered_written[lane] = _NONE
             self._delivered[lane] = max(upper_seq, self._delivered.get(lane, _NONE))
         for seq, returned in begun.returned.items():
             self._returned.setdefault(seq, returned)
+
+    def _carry_settled(self, begun: BegunFacts) -> None:
+        if begun.purge_kept is not None:
+            self._purge_upper = begun.purge_upper
+            self._purge_kept = self._written_of(begun.purge_kept)
+        if begun.settled is not None:
+            settled = self._written_of(begun.settled)
+            for i in range(len(settled.firsts)):
+                self.settled.add_range(settled.firsts[i], settled.lasts[i])
+
+    def _written_of(self, ranges: Ranges) -> Ranges:
+        """Return ranges without the seqs whose messages were refused with them."""
+        if self.lost is None:
+            return ranges
+        written = SeqRanges()
+        for i in range(len(ranges.firsts)):
+            for seq in range(ranges.firsts[i], ranges.lasts[i] + 1):
+                if seq not in self.lost:
+                    written.add(seq)
+        return written.take()
