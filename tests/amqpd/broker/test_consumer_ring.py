@@ -3,12 +3,10 @@
 import pytest
 
 from amqpd.broker.consumer_ring import ConsumerRing
-from amqpd.broker.delivery import Consumer, Reference, ReferenceOwner
-from amqpd.broker.message import Message
+from amqpd.broker.delivery import Consumer
 from amqpd.broker.queue import Queue
 from amqpd.protocol.consuming import ChannelConsumer
 from tests.support.connection_pair import Bench
-from tests.support.content import content_of
 from tests.support.deliveries import ConsumingChannel
 
 
@@ -134,21 +132,3 @@ def test_priorities_that_come_and_go_do_not_disturb_the_order(queue: Queue) -> N
         served += consumer.tag
         consumer.unacked_count = 1
     assert served == "abcd"
-
-
-def test_what_a_queue_and_a_consumer_can_do_is_theirs_to_say() -> None:
-    owner = ReferenceOwner()
-    consumer = Consumer(owner, "t", False, False, 0, 0, {})
-    reference = Reference(owner, Message(b"", content_of(b""), None, 0, 0), 1)
-    unsaid = (
-        lambda: owner.dispatch(1, 1),
-        lambda: owner.settle(reference),
-        lambda: owner.requeue(reference),
-        lambda: owner.offer(consumer),
-        consumer.has_room,
-        lambda: consumer.deliver(reference),
-        consumer.on_queue_gone,
-    )
-    for call in unsaid:
-        with pytest.raises(NotImplementedError):
-            call()

@@ -1,0 +1,153 @@
+"""What a sync brings back: confirms, refusals, messages that leave their queues."""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pytest
+from pamqp import commands
+
+from store.filesystem import OsFileSystem
+from tests.support.connection_pair import Bench, ConnectionPair
+from tests.support.content import PERSISTENT_PROPERTIES, publish
+
+
+class FailingDisk(OsFileSystem):
+    """A disk that refuses to write or to sync when it is told to."""
+
+    def __init__(self) -> None:
+        self.is_full = False
+        self.is_broken = False
+
+    def write(self, descriptor: int, buffers: Sequence[bytes], offset: int) -> None:
+        if self.is_full:
+            raise OSError(errno.ENOSPC, "no space left on device")
+        super().write(descriptor, buffers, offset)
+
+    def sync(self, descriptor: int) -> None:
+        if self.is_broken:
+            raise OSError(errno.EIO, "input/output error")
+        super().sync(descriptor)
+
+
+@pytest.fixture
+def disk() -> FailingDisk:
+    return FailingDisk()
+
+
+@pytest.fixture
+def bench(tmp_path: Path, disk: FailingDisk) -> Iterator[Bench]:
+    bench = Bench(tmp_path, disk)
+    yield bench
+    if not disk.is_broken:
+        bench.close()
+
+
+@pytest.fixture
+def publisher(bench: Bench) -> ConnectionPair:
+    """A channel in confirm mode, with the durable queues p and q."""
+    pair = bench.connect()
+    pair.declare("p", durable=True)
+    pair.declare("q", durable=True)
+    pair.call(1, commands.Confirm.Select(), commands.Confirm.SelectOk)
+    return pair
+
+
+def persistent(queue: str, body: bytes = b"x") -> bytes:
+    return publish(queue, body, properties=PERSISTENT_PROPERTIES)
+
+
+def ready(bench: Bench, name: str) -> int:
+    return bench.broker.vhosts["/"].queues[name].ready_count
+
+
+def test_work_that_waits_is_seen_and_weighed(
+    bench: Bench, publisher: ConnectionPair
+) -> None:
+    durability = bench.broker.durability
+    assert (durability.is_wanted, durability.has_work) == (False, False)
+    publisher.send(persistent("q", bytes(5000)))
+    assert (durability.is_wanted, durability.has_work) == (True, True)
+    assert durability.bytes_waiting > 5000
+    assert durability.bytes_in_flight == 0
+    step = bench.begin_sync()
+    assert step is not None
+    assert durability.bytes_waiting == 0
+    assert durability.bytes_in_flight > 5000
+    step.run()
+    assert bench.complete_sync(step) is None
+    assert durability.bytes_in_flight == 0
+    assert bench.begin_sync() is None
+
+
+def test_nothing_is_confirmed_before_the_sync_is_back(
+    bench: Bench, publisher: ConnectionPair
+) -> None:
+    publisher.send(persistent("q"))
+    step = bench.begin_sync()
+    assert step is not None
+    assert publisher.take() == []
+    step.run()
+    assert publisher.take() == []
+    bench.complete_sync(step)
+    assert publisher.expect(1, commands.Basic.Ack).delivery_tag == 1
+
+
+def test_what_comes_while_a_sync_runs_waits_for_the_next(
+    bench: Bench, publisher: ConnectionPair
+) -> None:
+    publisher.send(persistent("q"))
+    step = bench.begin_sync()
+    assert step is not None
+    publisher.send(persistent("q"))
+    step.run()
+    bench.complete_sync(step)
+    assert publisher.expect(1, commands.Basic.Ack).delivery_tag == 1
+    bench.sync()
+    assert publisher.expect(1, commands.Basic.Ack).delivery_tag == 2
+
+
+def test_what_a_full_disk_refuses_is_nacked_and_leaves_its_queues(
+    bench: Bench, publisher: ConnectionPair, disk: FailingDisk
+) -> None:
+    publisher.send(persistent("q"))
+    bench.sync()
+    publisher.expect(1, commands.Basic.Ack)
+    disk.is_full = True
+    publisher.send(persistent("q"), persistent("p"), persistent("q"))
+    assert (ready(bench, "q"), ready(bench, "p")) == (3, 1)
+    bench.sync()
+    nack = publisher.expect(1, commands.Basic.Nack)
+    assert (nack.delivery_tag, nack.multiple) == (4, True)
+    assert (ready(bench, "q"), ready(bench, "p")) == (1, 0)
+    disk.is_full = False
+
+
+def test_a_refused_message_of_a_queue_that_is_gone_troubles_nobody(
+    bench: Bench, publisher: ConnectionPair, disk: FailingDisk
+) -> None:
+    disk.is_full = True
+    publisher.send(persistent("q"), persistent("p"))
+    step = bench.begin_sync()
+    assert step is not None
+    step.run()
+    vhost = bench.broker.vhosts["/"]
+    vhost.delete_queue_now(vhost.queues["q"])
+    bench.complete_sync(step)
+    assert ready(bench, "p") == 0
+    assert publisher.expect(1, commands.Basic.Nack).delivery_tag == 2
+    disk.is_full = False
+
+
+def test_a_failed_sync_confirms_nothing_and_is_told_to_the_caller(
+    bench: Bench, publisher: ConnectionPair, disk: FailingDisk
+) -> None:
+    publisher.send(persistent("q"))
+    disk.is_broken = True
+    step = bench.begin_sync()
+    assert step is not None
+    step.run()
+    assert isinstance(bench.complete_sync(step), Exception)
+    assert publisher.expect(1, commands.Basic.Nack).delivery_tag == 1
