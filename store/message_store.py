@@ -21,53 +21,19 @@ from mypy_extensions import i64
 from store.batch import BatchWriter
 from store.filesystem import FileSystem
 from store.options import StoreOptions
-from store.queue_facts import BegunFacts, QueueFacts
-from store.record import QUEUE_ID_MAX
+from store.queue_facts import FactsTable
 from store.recovery import LOG_NAME, Recovered, Recovery, RecoveryReport
 from store.replay import RecoveredQueue
-from store.segment_set import LogWrite, Reserve, SegmentSet
-from store.syncer import SyncResult, Waiters, Waiting, divide
+from store.segment_set import Reserve, SegmentSet
+from store.sync_step import Batch, lose, tell_lost
+from store.sync_step import SyncStep as SyncStep  # a part of the face
+from store.syncer import SyncResult, Waiters, divide
 from store.waiting import WaitingMessage, WaitingMessages
 
 T = TypeVar("T")
 
-_NOT_WRITTEN: Final = -1
 _SEQ_MAX: Final = (1 << 63) - 1
 _BATCH_MAX: Final = (1 << 63) - 1
-
-
-@final
-class Batch:
-    """What one batch holds, until it is durable or refused."""
-
-    __slots__ = ("base", "facts", "messages", "number", "segment")
-
-    def __init__(self, segment: i64, number: i64, base: i64) -> None:
-        self.segment = segment
-        self.number = number
-        # The append number of the first message.
-        self.base = base
-        self.messages: list[WaitingMessage | None] = []
-        self.facts: list[BegunFacts] = []
-
-
-@final
-class SyncStep(Generic[T]):
-    """One turn of writing: call `run` once, then hand it to `complete`."""
-
-    __slots__ = ("batch", "now_ms", "refused", "waiting", "write")
-
-    def __init__(self, write: LogWrite, now_ms: i64) -> None:
-        self.write = write
-        self.now_ms = now_ms
-        self.batch: Batch | None = None
-        self.waiting: list[Waiting[T]] = []
-        # Messages that were not written because the disk is full.
-        self.refused: Batch | None = None
-
-    def run(self) -> None:
-        """Make the system calls; blocks, raises nothing."""
-        self.write.run()
 
 
 @final
@@ -78,19 +44,16 @@ class MessageStore(Generic[T]):
         "_begun",
         "_facts",
         "_failed_batch",
-        "_forgotten",
         "_in_flight",
         "_index",
         "_is_disk_full",
         "_is_failed",
         "_is_refusing",
         "_is_unsynced",
-        "_latest",
         "_probe_ms",
         "_probe_pause_ms",
         "_refused",
         "_segments",
-        "_touched",
         "_undurable",
         "_waiters",
         "_waiting",
@@ -107,13 +70,10 @@ class MessageStore(Generic[T]):
     ) -> None:
         self._segments = segments
         self._index = recovered.index
-        self._facts: dict[int, QueueFacts] = {}
+        self._facts = FactsTable()
         for queue_id, queue in recovered.queues.items():
             if queue.messages:
-                self._facts[queue_id] = QueueFacts(queue_id, queue.next_seq - 1)
-        self._latest = QueueFacts(_NOT_WRITTEN, _NOT_WRITTEN)
-        self._touched: list[QueueFacts] = []
-        self._forgotten: set[int] = set()
+                self._facts.adopt(queue_id, queue.next_seq - 1)
         self._waiting = WaitingMessages()
         self._waiters: Waiters[T] = Waiters()
         # Batches written (or being written) that no returned sync covers.
@@ -160,17 +120,17 @@ class MessageStore(Generic[T]):
         if number >= self._waiting.base:
             self._waiting.settle(number, queue_id)
         else:
-            self._touch(queue_id).settle(seq)
+            self._facts.touch(queue_id).settle(seq)
 
     def note_delivered(self, queue_id: i64, lane: i64, upper_seq: i64) -> None:
         """Every seq of the lane up to this one was delivered once."""
-        self._touch(queue_id).note_delivered(lane, upper_seq)
+        self._facts.touch(queue_id).note_delivered(lane, upper_seq)
 
     def note_returned(
         self, queue_id: i64, seq: i64, delivery_count: i64, not_before_ms: i64
     ) -> None:
         """A message came back to its queue."""
-        self._touch(queue_id).note_returned(seq, delivery_count, not_before_ms)
+        self._facts.touch(queue_id).note_returned(seq, delivery_count, not_before_ms)
 
     def purge(self, queue_id: i64, upper_seq: i64, kept: list[int]) -> None:
         """A queue is done with all its messages but the kept (unacked) ones.
@@ -178,19 +138,13 @@ class MessageStore(Generic[T]):
         `upper_seq` is at least every seq that was appended for the queue.
         """
         self._waiting.elide_queue(queue_id, upper_seq, kept)
-        self._touch(queue_id).purge(upper_seq, kept)
+        self._facts.touch(queue_id).purge(upper_seq, kept)
 
     def forget_queue(self, queue_id: i64) -> None:
         """A queue is gone, durably: nothing of it is needed any more."""
         self._waiting.elide_queue(queue_id, _SEQ_MAX, [])
-        facts = self._facts.pop(queue_id, None)
-        if facts is not None and facts.is_touched:
-            self._touched.remove(facts)
-        if self._latest.queue_id == queue_id:
-            self._latest = QueueFacts(_NOT_WRITTEN, _NOT_WRITTEN)
+        self._facts.forget(queue_id)
         self._index.forget_queue(queue_id)
-        if self._undurable or self._in_flight > 0:
-            self._forgotten.add(queue_id)
 
     def wait(self, token: T, first: i64, last: i64) -> None:
         """Let `token` be told when everything so far is durable.
@@ -199,22 +153,6 @@ class MessageStore(Generic[T]):
         told to those who wait by then.
         """
         self._waiters.add(token, first, last)
-
-    def _touch(self, queue_id: i64) -> QueueFacts:
-        """Return a queue's facts, which the next batch will look at."""
-        facts = self._latest
-        if facts.queue_id != queue_id:
-            found = self._facts.get(queue_id)
-            if found is None:
-                assert 0 <= queue_id <= QUEUE_ID_MAX, "a queue id has 32 bits"
-                found = QueueFacts(queue_id, _NOT_WRITTEN)
-                self._facts[queue_id] = found
-            facts = found
-            self._latest = facts
-        if not facts.is_touched:
-            facts.is_touched = True
-            self._touched.append(facts)
-        return facts
 
     # -- what the ticker reads
 
@@ -228,7 +166,7 @@ class MessageStore(Generic[T]):
         """Say whether a step has anything to do."""
         return (
             len(self._waiting.messages) > 0
-            or len(self._touched) > 0
+            or len(self._facts.touched) > 0
             or self._is_unsynced
             or self._is_disk_full
             or not self._waiters.is_empty
@@ -299,7 +237,7 @@ class MessageStore(Generic[T]):
         else:
             self._accept(step, result)
         if self._in_flight == 0 and not self._undurable:
-            self._forgotten.clear()
+            self._facts.clear_forgotten()
         result.disk_full = self._is_disk_full
         return result
 
@@ -315,51 +253,38 @@ class MessageStore(Generic[T]):
         refused = Batch(0, 0, self._waiting.base)
         refused.messages = self._waiting.take()
         # Marked now: a settle that comes before `complete` must not be written.
-        self._lose(refused, None)
+        lose(refused, self._facts)
         return refused
 
     def _begin_batch(self) -> BatchWriter | None:
         """Write everything that waits into a batch; None if nothing is left of it."""
         if self._waiting.bytes_waiting == 0:
             self._waiting.take()
-            if not self._has_facts():
+            if not self._facts.has_any():
                 return None
         writer = self._segments.begin_batch(
             self._waiting.bytes_waiting, not self._is_disk_full
         )
         batch = Batch(writer.segment, writer.number, self._waiting.base)
-        for facts in self._touched:
+        for facts in self._facts.touched:
             facts.write_purge(writer)
         batch.messages = self._waiting.take()
         for message in batch.messages:
             if message is not None:
                 message.write(writer)
                 self._note_written(message)
-        for facts in self._touched:
-            facts.is_touched = False
-            batch.facts.append(facts.begin(writer))
-        self._touched = []
+        batch.facts = self._facts.begin(writer)
         self._begun = batch
         self._is_unsynced = True
         return writer
 
-    def _has_facts(self) -> bool:
-        """Say whether a queue has a fact to write; if none has, touch none."""
-        for facts in self._touched:
-            if not facts.is_empty:
-                return True
-        for facts in self._touched:
-            facts.is_touched = False
-        self._touched = []
-        return False
-
     def _note_written(self, message: WaitingMessage) -> None:
         if message.queue_id >= 0:
-            self._touch(message.queue_id).note_written(message.seq)
+            self._facts.touch(message.queue_id).note_written(message.seq)
         if message.others is not None:
             for other in message.others.destinations:
                 if other.queue_id >= 0:
-                    self._touch(other.queue_id).note_written(other.seq)
+                    self._facts.touch(other.queue_id).note_written(other.seq)
 
     def _plan(
         self, writer: BatchWriter | None, refused: Batch | None, sync: bool, now_ms: i64
@@ -412,7 +337,7 @@ class MessageStore(Generic[T]):
             result.durable = step.waiting
         else:
             divide(step.waiting, _BATCH_MAX, result)
-            self._tell_lost(step.refused, result)
+            tell_lost(step.refused, self._facts, result)
             self._refuse_waiting(_BATCH_MAX, result)
         if write.is_reserve_back:
             self._is_disk_full = False
@@ -421,7 +346,7 @@ class MessageStore(Generic[T]):
     def _apply_undurable(self) -> None:
         for batch in self._undurable:
             for facts in batch.facts:
-                if facts.queue_id not in self._forgotten:
+                if facts.queue_id not in self._facts.forgotten:
                     facts.apply(self._index, batch.segment)
         self._undurable = []
 
@@ -438,10 +363,11 @@ class MessageStore(Generic[T]):
             # The cut was synced, and with it every batch before.
             self._apply_undurable()
         if step.batch is not None:
-            self._lose(step.batch, result)
+            lose(step.batch, self._facts)
+            tell_lost(step.batch, self._facts, result)
             self._refused.append(step.batch)
         if step.refused is not None:
-            self._tell_lost(step.refused, result)
+            tell_lost(step.refused, self._facts, result)
         divide(step.waiting, self._failed_batch, result)
         self._refuse_waiting(self._failed_batch, result)
         if self._in_flight == 0:
@@ -454,49 +380,14 @@ class MessageStore(Generic[T]):
         """Refuse all that waits: somebody may wait for what was just lost."""
         waiting = Batch(0, 0, self._waiting.base)
         waiting.messages = self._waiting.take()
-        self._lose(waiting, result)
+        lose(waiting, self._facts)
+        tell_lost(waiting, self._facts, result)
         divide(self._waiters.take(), failed_batch, result)
-
-    def _lose(self, batch: Batch, result: SyncResult[T] | None) -> None:
-        """Note that messages were never written, and tell which still matter."""
-        for i in range(len(batch.messages)):
-            message = batch.messages[i]
-            if message is not None:
-                if result is not None:
-                    result.lost_numbers.append(batch.base + i)
-                self._lose_one(message.queue_id, message.seq, result)
-                if message.others is not None:
-                    for other in message.others.destinations:
-                        self._lose_one(other.queue_id, other.seq, result)
-
-    def _lose_one(self, queue_id: i64, seq: i64, result: SyncResult[T] | None) -> None:
-        if queue_id < 0 or queue_id in self._forgotten:
-            return
-        if self._touch(queue_id).lose(seq) and result is not None:
-            result.lost.append((queue_id, seq))
-
-    def _tell_lost(self, refused: Batch, result: SyncResult[T]) -> None:
-        """Tell which of the messages that were marked at `begin` still matter."""
-        for i in range(len(refused.messages)):
-            message = refused.messages[i]
-            if message is not None:
-                result.lost_numbers.append(refused.base + i)
-                self._tell_lost_one(message.queue_id, message.seq, result)
-                if message.others is not None:
-                    for other in message.others.destinations:
-                        self._tell_lost_one(other.queue_id, other.seq, result)
-
-    def _tell_lost_one(self, queue_id: i64, seq: i64, result: SyncResult[T]) -> None:
-        facts = self._facts.get(queue_id)
-        if facts is not None and facts.is_lost(seq):
-            result.lost.append((queue_id, seq))
 
     def _carry(self) -> None:
         """Put the facts of the refused batches before those that wait."""
         for batch in reversed(self._refused):
-            for begun in batch.facts:
-                if begun.queue_id not in self._forgotten:
-                    self._touch(begun.queue_id).carry(begun)
+            self._facts.carry(batch.facts)
         self._refused = []
 
     def _fail(

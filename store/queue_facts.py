@@ -16,7 +16,7 @@ from mypy_extensions import i64
 
 from store.batch import BatchWriter
 from store.index import Index
-from store.record import Returned
+from store.record import QUEUE_ID_MAX, Returned
 from store.seq_ranges import Ranges, SeqRanges, ranges_of
 
 _NONE: Final = -1
@@ -61,6 +61,18 @@ class BegunFacts:
 
 
 @final
+class Refused:
+    """Seqs of a queue whose messages the disk refused: settling one is no fact."""
+
+    __slots__ = ("lost", "seqs")
+
+    def __init__(self) -> None:
+        self.seqs = SeqRanges()
+        # Those of them that were not settled since.
+        self.lost = SeqRanges()
+
+
+@final
 class QueueFacts:
     """One queue's facts that are in no batch yet."""
 
@@ -71,11 +83,11 @@ class QueueFacts:
         "_last",
         "_purge_kept",
         "_purge_upper",
+        "_refused",
         "_returned",
         "_written_count",
         "_written_upper",
         "is_touched",
-        "lost",
         "queue_id",
         "settled",
     )
@@ -85,9 +97,7 @@ class QueueFacts:
         # Whether it is in the store's list of queues that have something to write.
         self.is_touched = False
         self.settled = SeqRanges()
-        # Seqs whose messages the disk refused while a consumer had them: they were
-        # never written, so settling them is no fact.
-        self.lost: SeqRanges | None = None
+        self._refused: Refused | None = None
         self._purge_upper: i64 = _NONE
         self._purge_kept: Ranges | None = None
         self._delivered: dict[int, int] = {}
@@ -108,23 +118,23 @@ class QueueFacts:
 
     def settle(self, seq: i64) -> None:
         """A written message is done with."""
-        if self.lost is not None and self.lost.discard(seq):
-            return
-        self.settled.add(seq)
+        if self._refused is not None and seq in self._refused.seqs:
+            self._refused.lost.discard(seq)
+        else:
+            self.settled.add(seq)
 
-    def lose(self, seq: i64) -> bool:
-        """A message that was thought written was refused; return if it matters.
-
-        It does not if the message was settled meanwhile: that settle is dropped.
-        """
-        if self.lost is None:
-            self.lost = SeqRanges()
-        self.lost.add(seq)
-        return not self.settled.discard(seq)
+    def lose(self, seq: i64) -> None:
+        """A message that was thought written was refused."""
+        if self._refused is None:
+            self._refused = Refused()
+        self._refused.seqs.add(seq)
+        # A settle that waits is of a message that never was: no fact.
+        if not self.settled.discard(seq):
+            self._refused.lost.add(seq)
 
     def is_lost(self, seq: i64) -> bool:
         """Say whether a message was refused and is not settled since."""
-        return self.lost is not None and seq in self.lost
+        return self._refused is not None and seq in self._refused.lost
 
     def note_delivered(self, lane: i64, upper_seq: i64) -> None:
         """Every seq of the lane up to this one was delivered once."""
@@ -226,11 +236,97 @@ class QueueFacts:
 
     def _written_of(self, ranges: Ranges) -> Ranges:
         """Return ranges without the seqs whose messages were refused with them."""
-        if self.lost is None:
+        if self._refused is None:
             return ranges
         written = SeqRanges()
         for i in range(len(ranges.firsts)):
             for seq in range(ranges.firsts[i], ranges.lasts[i] + 1):
-                if seq not in self.lost:
+                if seq not in self._refused.seqs:
                     written.add(seq)
         return written.take()
+
+
+@final
+class FactsTable:
+    """The facts of all queues, and which of them the next batch must look at."""
+
+    __slots__ = ("_facts", "_latest", "forgotten", "touched")
+
+    def __init__(self) -> None:
+        self._facts: dict[int, QueueFacts] = {}
+        # Most calls are about the same queue as the one before.
+        self._latest = QueueFacts(_NONE, _NONE)
+        self.touched: list[QueueFacts] = []
+        # Queues that are gone while batches that name them are under way.
+        self.forgotten: set[int] = set()
+
+    def adopt(self, queue_id: i64, written_upper: i64) -> None:
+        """Take over a queue that was recovered with messages."""
+        self._facts[queue_id] = QueueFacts(queue_id, written_upper)
+
+    def touch(self, queue_id: i64) -> QueueFacts:
+        """Return a queue's facts, which the next batch will look at."""
+        facts = self._latest
+        if facts.queue_id != queue_id:
+            facts = self._find(queue_id)
+            self._latest = facts
+        if not facts.is_touched:
+            facts.is_touched = True
+            self.touched.append(facts)
+        return facts
+
+    def _find(self, queue_id: i64) -> QueueFacts:
+        found = self._facts.get(queue_id)
+        if found is None:
+            assert 0 <= queue_id <= QUEUE_ID_MAX, "a queue id has 32 bits"
+            found = QueueFacts(queue_id, _NONE)
+            self._facts[queue_id] = found
+        return found
+
+    def forget(self, queue_id: i64) -> None:
+        """A queue is gone."""
+        facts = self._facts.pop(queue_id, None)
+        if facts is not None and facts.is_touched:
+            self.touched.remove(facts)
+        if self._latest.queue_id == queue_id:
+            self._latest = QueueFacts(_NONE, _NONE)
+        self.forgotten.add(queue_id)
+
+    def clear_forgotten(self) -> None:
+        """No batch is under way that could name a queue that is gone."""
+        self.forgotten.clear()
+
+    def has_any(self) -> bool:
+        """Say whether a queue has a fact to write; if none has, touch none."""
+        for facts in self.touched:
+            if not facts.is_empty:
+                return True
+        for facts in self.touched:
+            facts.is_touched = False
+        self.touched = []
+        return False
+
+    def begin(self, writer: BatchWriter) -> list[BegunFacts]:
+        """Write the facts of all touched queues behind the messages of a batch."""
+        begun: list[BegunFacts] = []
+        for facts in self.touched:
+            facts.is_touched = False
+            begun.append(facts.begin(writer))
+        self.touched = []
+        return begun
+
+    def carry(self, refused: list[BegunFacts]) -> None:
+        """Put the facts of a refused batch before those that wait."""
+        for begun in refused:
+            if begun.queue_id not in self.forgotten:
+                self.touch(begun.queue_id).carry(begun)
+
+    def lose(self, queue_id: i64, seq: i64) -> None:
+        """A message was refused by the disk (a queue id below 0: it was elided)."""
+        if queue_id >= 0 and queue_id not in self.forgotten:
+            self.touch(queue_id).lose(seq)
+
+    def is_lost(self, queue_id: i64, seq: i64) -> bool:
+        """Say whether a message was refused and not settled since."""
+        facts = self._facts.get(queue_id)
+        return facts is not None and facts.is_lost(seq)

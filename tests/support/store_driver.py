@@ -10,8 +10,9 @@ or in none.
 from dataclasses import dataclass, field
 from typing import Final
 
-from store.message_store import MessageStore, Opened, SyncStep
+from store.message_store import MessageStore, Opened
 from store.options import StoreOptions
+from store.sync_step import SyncStep
 from store.syncer import SyncResult
 from tests.support.memory_filesystem import MemoryFileSystem
 

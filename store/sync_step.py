@@ -1,0 +1,76 @@
+"""One turn of writing: the batch it carries, and what becomes of a refused one.
+
+A batch keeps its messages until the disk has taken them, and its facts until a
+sync covers it (then the index is told) or the disk refused it. The messages of a
+refused batch are *lost*: they were never written, and whoever appended them is
+told, but for those that were settled meanwhile.
+"""
+
+from typing import Generic, TypeVar, final
+
+from mypy_extensions import i64
+
+from store.queue_facts import BegunFacts, FactsTable
+from store.segment_set import LogWrite
+from store.syncer import SyncResult, Waiting
+from store.waiting import WaitingMessage
+
+T = TypeVar("T")
+
+
+@final
+class Batch:
+    """What one batch holds, until it is durable or refused."""
+
+    __slots__ = ("base", "facts", "messages", "number", "segment")
+
+    def __init__(self, segment: i64, number: i64, base: i64) -> None:
+        self.segment = segment
+        self.number = number
+        # The append number of the first message.
+        self.base = base
+        self.messages: list[WaitingMessage | None] = []
+        self.facts: list[BegunFacts] = []
+
+
+@final
+class SyncStep(Generic[T]):
+    """One turn of writing: call `run` once, then hand it to `complete`."""
+
+    __slots__ = ("batch", "now_ms", "refused", "waiting", "write")
+
+    def __init__(self, write: LogWrite, now_ms: i64) -> None:
+        self.write = write
+        self.now_ms = now_ms
+        self.batch: Batch | None = None
+        self.waiting: list[Waiting[T]] = []
+        # Messages that were not written because the disk is full.
+        self.refused: Batch | None = None
+
+    def run(self) -> None:
+        """Make the system calls; blocks, raises nothing."""
+        self.write.run()
+
+
+def lose(batch: Batch, facts: FactsTable) -> None:
+    """Note that the messages of a batch were never written."""
+    for message in batch.messages:
+        if message is not None:
+            facts.lose(message.queue_id, message.seq)
+            if message.others is not None:
+                for other in message.others.destinations:
+                    facts.lose(other.queue_id, other.seq)
+
+
+def tell_lost(batch: Batch, facts: FactsTable, result: SyncResult[T]) -> None:
+    """Tell which of the lost messages still matter: those nobody settled since."""
+    for i in range(len(batch.messages)):
+        message = batch.messages[i]
+        if message is not None:
+            result.lost_numbers.append(batch.base + i)
+            if facts.is_lost(message.queue_id, message.seq):
+                result.lost.append((message.queue_id, message.seq))
+            if message.others is not None:
+                for other in message.others.destinations:
+                    if facts.is_lost(other.queue_id, other.seq):
+                        result.lost.append((other.queue_id, other.seq))
