@@ -12,7 +12,8 @@ from mypy_extensions import i64
 
 from amqpd.broker.ports import DurabilityWaiter, Step
 from amqpd.broker.queue import Queue
-from store.message_store import MessageStore, SyncStep
+from store.message_store import MessageStore
+from store.sync_step import SyncStep
 
 
 @final
