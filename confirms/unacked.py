@@ -174,8 +174,7 @@ class Unacked(Generic[Entry]):
             del self._entries[: self._head]
             self._base += self._head
             self._head = 0
-            slots = len(self._entries)
-        self._slots_max = max(_SLOTS_MIN, slots * 2)
+        self._slots_max = max(_SLOTS_MIN, i64(len(self._entries)) * 2)
 
     def _retire(self) -> None:
         """Move what is outstanding among the stragglers and begin a new list."""
