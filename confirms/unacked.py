@@ -67,7 +67,10 @@ class Unacked(Generic[Entry]):
         """Use up `count` tags for deliveries that need no ack; return the first."""
         first = self.next_tag
         self.next_tag = first + count
-        self._retire()
+        if self._entries:
+            self._retire()
+        else:
+            self._base = self.next_tag
         return first
 
     def take(self, tag: i64) -> Entry:
