@@ -48,6 +48,10 @@ class Durability:
         """Octets in steps that have not come back."""
         return self._store.bytes_in_flight
 
+    def wait(self, waiter: DurabilityWaiter, first: i64, last: i64) -> None:
+        """Tell the waiter when everything that was done so far is on the disk."""
+        self._store.wait(waiter, first, last)
+
     def begin(self, sync: bool, now_ms: i64) -> Step | None:
         """Take what waits into a step; None when there is nothing to do."""
         return self._store.begin(sync, now_ms)

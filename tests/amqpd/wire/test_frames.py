@@ -10,6 +10,7 @@ from amqpd.wire.frames import (
     PartialFrame,
     byte_at,
     check_head,
+    described,
     method_frame,
     read_u16,
     read_u32,
@@ -37,24 +38,33 @@ def test_a_method_frame_is_head_payload_and_end() -> None:
     assert method_frame(258, b"abc") == b"\x01\x01\x02\x00\x00\x00\x03abc\xce"
 
 
-@pytest.mark.parametrize("frame_type", [1, 2, 3, 8])
-def test_a_head_of_a_known_type_and_the_largest_size_is_accepted(
-    frame_type: int,
-) -> None:
-    check_head(b"zz" + bytes([frame_type]) + b"\x00\x07\x00\x00\x00\x64", 2, 100)
-
-
-@pytest.mark.parametrize("frame_type", [0, 4, 7, 9, 255])
-def test_a_frame_of_an_unknown_type_is_refused(frame_type: int) -> None:
-    with pytest.raises(FrameMalformed, match=f"type {frame_type}, channel 7"):
-        check_head(bytes([frame_type]) + b"\x00\x07\x00\x00\x00\x00", 0, 100)
+def test_a_head_that_announces_the_largest_size_is_accepted() -> None:
+    check_head(b"zz\x03\x00\x07\x00\x00\x00\x64", 2, 100)
 
 
 def test_a_frame_one_octet_too_large_is_refused_by_its_head() -> None:
-    with pytest.raises(
-        FrameMalformed, match="payload of 101 octets, more than the 100"
-    ):
+    with pytest.raises(FrameMalformed) as caught:
         check_head(b"\x03\x00\x01\x00\x00\x00\x65", 0, 100)
+    # The limit is named without what is let through above it, as RabbitMQ names it.
+    assert caught.value.text == "type 3, all octets = <<>>: {frame_too_large,101,92}"
+
+
+@pytest.mark.parametrize(
+    ("payload", "shown"),
+    [
+        (b"", "all octets = <<>>"),
+        (b"abc", 'all octets = <<"abc">>'),
+        (b" ~" * 8, 'all octets = <<" ~ ~ ~ ~ ~ ~ ~ ~">>'),
+        (b"a\x7f", "all octets = <<97,127>>"),
+        (b"\x1fa", "all octets = <<31,97>>"),
+        (bytes(17), "first 16 octets = <<" + ",".join("0" * 16) + ">>"),
+    ],
+)
+def test_a_frame_is_described_by_its_type_and_first_octets(
+    payload: bytes, shown: str
+) -> None:
+    assert described(9, payload, "") == f"type 9, {shown}"
+    assert described(9, payload, "why") == f"type 9, {shown}: why"
 
 
 @pytest.mark.parametrize("cut", range(1, len(BODY_FRAME)))

@@ -1,0 +1,24 @@
+"""A broker without sockets, for the tests of what stands on it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support.connection_pair import Bench, ConnectionPair
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Iterator[Bench]:
+    """A broker on an empty directory, turned by hand."""
+    bench = Bench(tmp_path)
+    yield bench
+    bench.close()
+
+
+@pytest.fixture
+def pair(bench: Bench) -> ConnectionPair:
+    """An open connection with an open channel 1."""
+    return bench.connect()
