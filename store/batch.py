@@ -21,12 +21,12 @@ The writer collects the records in one buffer and hands out chunks: contents of
 
 import struct
 from typing import Final, final
-from zlib import crc32
 
 from librt.strings import BytesWriter, read_i64_be, write_i32_be
 from mypy_extensions import i64
 
 from store import record
+from store.checksum import crc32
 from store.record import read_u32, signed32
 from store.seq_ranges import Ranges
 

@@ -11,12 +11,12 @@ Pure: bytes in, offsets out. It does not know what the records mean.
 """
 
 from typing import Final, final
-from zlib import crc32
 
 from mypy_extensions import i64
 
 from store import batch, record
 from store.batch import BatchHeader, read_header, seed_of, trailer_of
+from store.checksum import crc32
 from store.record import read_u32
 from store.segment import HEADER_SIZE
 

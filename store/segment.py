@@ -24,10 +24,10 @@ import re
 import struct
 from collections.abc import Sequence
 from typing import Final, final
-from zlib import crc32
 
 from mypy_extensions import i64
 
+from store.checksum import crc32
 from store.errors import SyncFailed
 from store.filesystem import FileSystem
 
