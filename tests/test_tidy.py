@@ -156,17 +156,23 @@ def test_a_test_lies_where_the_module_lies_that_it_tests() -> None:
         name_of(path)
         for folder in PACKAGES
         for path in python_files(f"tests/{folder}")
-        if path.name.startswith("test_") and not mirrored_module(path).exists()
+        if path.name.startswith("test_") and not is_mirror(path)
     ]
     assert astray == []
 
 
-def mirrored_module(path: Path) -> Path:
-    """Return the module (or the package) that a test in the mirror is about."""
-    mirrored = path.relative_to(ROOT / "tests")
-    name = mirrored.stem.removeprefix("test_")
-    module = ROOT / mirrored.with_name(name + ".py")
-    return module if module.exists() else module.with_suffix("")
+def is_mirror(path: Path) -> bool:
+    """Say whether the test is about a module (or package) in the same place.
+
+    One module may have several files of tests: test_<module>_<aspect>.py.
+    """
+    mirrored = ROOT / path.relative_to(ROOT / "tests").parent
+    words = path.stem.split("_")[1:]
+    names = ["_".join(words[:count]) for count in range(1, len(words) + 1)]
+    return any(
+        (mirrored / f"{name}.py").exists() or (mirrored / name).is_dir()
+        for name in names
+    )
 
 
 @pytest.mark.parametrize("path", TESTS, ids=name_of)
