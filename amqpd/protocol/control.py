@@ -199,7 +199,7 @@ class Control:
 
     def _on_tune_ok(self, method: commands.Connection.TuneOk, now_ms: i64) -> None:
         self.handshake.on_tune_ok(method)
-        self._output.frame_max = self.handshake.frame_max or 131072
+        self._output.frame_max = self.handshake.frame_max
         self._heartbeat = Heartbeat(self.handshake.heartbeat_s, now_ms)
 
     def _on_open(self, method: commands.Connection.Open) -> None:
