@@ -67,10 +67,17 @@ class Numbered:
     """Octets that look random and are different each time, and the same each run."""
 
     def __init__(self) -> None:
+        self.is_broken = False
         self._count = 0
 
     def __call__(self, size: int) -> bytes:
-        """The next `size` octets."""
+        """The next `size` octets.
+
+        Raises:
+            OSError: the source is broken.
+        """
+        if self.is_broken:
+            raise OSError("no randomness left")
         self._count += 1
         return self._count.to_bytes(size, "big")
 
@@ -106,7 +113,10 @@ class Bench:
             self.now_ms,
         )
         self.store = opened.store
-        self.broker = Broker.open(catalogue, self.store, opened.queues, Numbered())
+        self.random_octets = Numbered()
+        self.broker = Broker.open(
+            catalogue, self.store, opened.queues, self.random_octets
+        )
         self.broker.create_defaults(Defaults())
 
     def close(self) -> None:
