@@ -90,7 +90,7 @@ def test_a_frame_of_no_known_shape_is_501(
 ) -> None:
     client.send_frame(kind, channel, payload)
     text = f"FRAME_ERROR - type {kind}, all octets = {shown}: unknown_frame"
-    client.expect_refusal(connection_closed(501, text))
+    client.expect_refusal(connection_closed(501, text), await_end=False)
 
 
 @pytest.mark.parametrize("channel", [1, 7])
