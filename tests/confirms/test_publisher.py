@@ -93,6 +93,15 @@ def test_numbers_behind_an_acked_run_begin_a_new_answer() -> None:
     assert answers(confirms) == ["-1", "+5*"]
 
 
+def test_one_number_behind_an_acked_run_is_answered_without_multiple() -> None:
+    confirms = published(4)
+    confirms.confirm(2, 3)
+    confirms.take_answers()
+    confirms.refuse(1, 1)
+    confirms.confirm(4, 4)
+    assert answers(confirms) == ["-1", "+4"]
+
+
 def test_a_gap_that_closes_in_the_same_batch_leaves_one_answer() -> None:
     confirms = published(3)
     confirms.confirm(2, 3)
