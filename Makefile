@@ -4,6 +4,7 @@
 #   make test        all tests, on the pure and on the compiled build
 #   make check       format, lint, types, import contracts, sizes
 #   make test-full   make test, and the tests marked slow
+#   make bench       measure it (ARGS="transient --repeats 3": tests/bench/run.py)
 #   make clean       remove every environment and build
 #
 # Every environment is a folder with a stamp, so a second run starts at once. The tests
@@ -37,7 +38,7 @@ INSTALL = $(1)/bin/pip install --quiet "$$(echo $(2)/*.whl)$(3)" && \
 WHEEL = rm -rf build/lib build/lib.* build/bdist.* $(2) && \
 	$(1)/bin/pip wheel --quiet --no-deps --wheel-dir $(2) .
 
-.PHONY: run test test-pure test-compiled test-full check clean
+.PHONY: run test test-pure test-compiled test-full check bench clean
 
 run: .venv/installed
 	exec .venv/bin/amqpd serve $(ARGS)
@@ -74,6 +75,17 @@ check: $(PURE)/checkers
 
 clean:
 	rm -rf .venv build dist *.egg-info
+
+# -- benchmarks ------------------------------------------------------------------------
+
+# From the copy of tests/: beside the source tree, that would be imported.
+bench: $(COMPILED)/installed build/suite/stamp build/amqpload
+	cd build/suite && ../venv-compiled/bin/python -m tests.bench.run \
+		--amqpload ../amqpload $(ARGS)
+
+build/amqpload: tests/bench/amqpload.c
+	mkdir -p $(@D)
+	$(CC) -std=gnu11 -O2 -Wall -Wextra -o $@ $<
 
 # -- environments ----------------------------------------------------------------------
 

@@ -73,7 +73,9 @@ class InPlaceBroker:
             for output in outputs.take_dirty():
                 client = output.sink
                 assert isinstance(client, InPlaceClient)
-                client.received += output.take()
+                data = output.take()
+                if client.is_kept:
+                    client.received += data
                 output.wake_consumers()
             self._run_steps()
             is_busy = (
@@ -102,6 +104,8 @@ class InPlaceClient:
         self._connection = connection
         #: What the broker has sent and nobody has taken.
         self.received = b""
+        #: Whether it is kept at all.
+        self.is_kept = True
 
     def log_in(self) -> None:
         """Go through the handshake and open channel 1."""
