@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 WAIT_S = 20
 
 
-def test_a_worker_that_stops_leaves_its_waiting_tasks_to_the_next(
+def test_workers_that_stop_or_are_killed_leave_their_tasks_to_the_next(
     tasks: ModuleType, start_worker: Callable[[str], Worker]
 ) -> None:
     first = start_worker("first")
@@ -22,18 +22,11 @@ def test_a_worker_that_stops_leaves_its_waiting_tasks_to_the_next(
     first.stop()
     second = start_worker("second")
     assert [result.get(timeout=WAIT_S) for result in waiting] == [0, 1]
-    second.stop()
-
-
-def test_a_worker_that_is_killed_leaves_its_running_task_to_another(
-    tasks: ModuleType, start_worker: Callable[[str], Worker]
-) -> None:
-    victim = start_worker("victim")
     running = tasks.sleep.delay(1.5)
-    inspect = tasks.app.control.inspect([victim.name], timeout=1, limit=1)
-    while not inspect.active()[victim.name]:
+    inspect = tasks.app.control.inspect([second.name], timeout=10, limit=1)
+    while not inspect.active()[second.name]:
         pass
-    victim.kill()
-    other = start_worker("other")
+    second.kill()
+    third = start_worker("third")
     assert running.get(timeout=WAIT_S) == 1.5
-    other.stop()
+    third.stop()
