@@ -96,19 +96,22 @@ def read_header(data: bytes, offset: i64, segment: i64) -> BatchHeader | None:
     """Return the batch header at an offset, or None if there is no valid one."""
     if offset + HEADER_SIZE > len(data) or data[offset : offset + 8] != MAGIC:
         return None
-    header = BatchHeader(
+    number = number_in(data, offset)
+    if read_i64_be(data, offset + 8) != segment or number <= 0:
+        return None
+    found = crc32(data[offset : offset + HEADER.size], seed_of(segment, number))
+    length = read_i64_be(data, offset + 24)
+    if found != read_u32(data, offset + HEADER.size) or length < OVERHEAD:
+        return None
+    return BatchHeader(
         segment,
-        read_i64_be(data, offset + 16),
+        number,
         offset,
-        read_i64_be(data, offset + 24),
+        length,
         read_i64_be(data, offset + 32),
         read_i64_be(data, offset + 40),
         read_u32(data, offset + 48),
     )
-    found = crc32(data[offset : offset + HEADER.size], header.seed)
-    if found != read_u32(data, offset + HEADER.size) or header.length < OVERHEAD:
-        return None
-    return header if read_i64_be(data, offset + 8) == segment else None
 
 
 def number_in(data: bytes, offset: i64) -> i64:

@@ -70,6 +70,11 @@ def signed32(number: i64) -> i32:
     return i32(number - ((number & 0x80000000) << 1))
 
 
+def signed16(number: i64) -> i16:
+    """Return the signed number with the same 16 bits."""
+    return i16(number - ((number & 0x8000) << 1))
+
+
 def read_u32(data: bytes, offset: i64) -> i64:
     """Return the unsigned 32-bit number at an offset."""
     return i64(read_i32_be(data, offset)) & _U32
@@ -119,7 +124,7 @@ def write_destination(out: BytesWriter, queue_id: i64, seq: i64, lane: i64) -> N
     """Write one destination of the message record whose header was just written."""
     write_i32_be(out, signed32(queue_id))
     write_i64_be(out, seq)
-    write_i16_be(out, i16(lane))
+    write_i16_be(out, signed16(lane))
 
 
 def write_settle(out: BytesWriter, queue_id: i64, settled: Ranges) -> None:
@@ -141,7 +146,7 @@ def write_delivered(out: BytesWriter, queue_id: i64, lane: i64, upper_seq: i64) 
     """Write a delivered record (no exceptions) without its checksum."""
     _write_header(out, SIZE_MIN + 18, DELIVERED)
     write_i32_be(out, signed32(queue_id))
-    write_i16_be(out, i16(lane))
+    write_i16_be(out, signed16(lane))
     write_i64_be(out, upper_seq)
     write_i32_be(out, 0)
 

@@ -133,7 +133,7 @@ class SegmentScan:
             end = header.end - _TRAILER_SIZE
             self._salvage(start, min(end, len(self.data)), header.seed)
             if not self._is_trailer(end, header):
-                self._damage(end, resume, "a batch's trailer is damaged")
+                self._damage(min(end, resume), resume, "a batch's trailer is damaged")
             return resume
         resume = self._next_header(offset + 1)
         end = resume - _TRAILER_SIZE
@@ -148,10 +148,12 @@ class SegmentScan:
 
     def _next_header(self, offset: i64) -> i64:
         """Return where the next batch begins, or where the durable part ends."""
+        durable_end: i64 = min(self.durable_end, len(self.data))
         while True:
-            found = self.data.find(batch.MAGIC, offset)
-            if found < 0:
-                return min(self.durable_end, len(self.data))
+            found: i64 = self.data.find(batch.MAGIC, offset)
+            if found < 0 or found >= durable_end:
+                # A batch begins there, or would: the claim is about whole batches.
+                return durable_end
             if self._header(found) is not None:
                 return found
             offset = found + 1
@@ -163,10 +165,11 @@ class SegmentScan:
         in the header than in its number. The first record tells which is right.
         """
         start = offset + batch.HEADER_SIZE
-        guesses = [self.batch_upper + 1]
-        if start < end:
-            guesses.append(batch.number_in(self.data, offset))
-        for number in guesses:
+        if start >= end:
+            return 0
+        for number in (self.batch_upper + 1, batch.number_in(self.data, offset)):
+            if number <= self.batch_upper:
+                continue
             if self._sound_size(start, end, seed_of(self.segment, number)) > 0:
                 return number
         return 0

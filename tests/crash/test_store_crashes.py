@@ -39,14 +39,19 @@ def workload(driver: StoreDriver, seed: int, rounds: int = ROUNDS) -> None:
 def act(driver: StoreDriver, rng: random.Random) -> None:
     """One turn: some events, then perhaps a step."""
     driver.now_ms += 30
-    queue_id = rng.choice((1, 2, 3))
+    known = sorted(driver.queues)
+    queue_id = rng.choice(known)
     for _ in range(rng.randrange(4)):
-        queues = rng.choice(((1,), (2,), (1, 2), (1, 2, 3)))
+        queues = rng.choice((known[:1], known[1:2], known[:2], known))
         body = b"b" * rng.randrange(900) if rng.random() < 0.2 else None
         driver.append(*queues, size=rng.choice((10, 40, 700)), body=body)
     live = driver.live(queue_id)
     what = rng.random()
-    if what < 0.5:
+    if what < 0.04 and driver.highest_queue_id < 30:
+        driver.forget(queue_id)
+        driver.highest_queue_id += 1
+        driver.queues.add(driver.highest_queue_id)
+    elif what < 0.5:
         for key in live[: rng.randrange(len(live) + 1)]:
             driver.settle(key)
     elif what < 0.6:
@@ -126,7 +131,7 @@ def serve_and_crash_again(driver: StoreDriver, rng: random.Random) -> None:
     run_until_fault(driver, rng.randrange(1000), Fault(rng.randrange(1, 60)))
     driver.filesystem.power_cut(rng.choice((True, False, rng)))
     driver.reopen()
-    driver.append(1, 2)
+    driver.append(*sorted(driver.queues)[:2])
     driver.sync()
     driver.filesystem.power_cut(False)
     driver.reopen()

@@ -89,6 +89,8 @@ class MemoryFileSystem:
     def __init__(self, capacity: int = 1 << 40) -> None:
         self.capacity = capacity
         self.fault: Fault | None = None
+        # What happens after `fault` did.
+        self.second_fault: Fault | None = None
         self.calls: list[str] = []
         self.is_off = False
         self._names: dict[str, MemoryFile] = {}
@@ -105,6 +107,7 @@ class MemoryFileSystem:
         self._open = {}
         self._locked = {}
         self.fault = None
+        self.second_fault = None
         self.calls = []
         self.is_off = False
 
@@ -156,7 +159,11 @@ class MemoryFileSystem:
         if fault is None or (fault.only is not None and fault.only != name):
             return None
         fault.call -= 1
-        return fault if fault.call == 0 else None
+        if fault.call > 0:
+            return None
+        self.fault = self.second_fault
+        self.second_fault = None
+        return fault
 
     def _fail(self, fault: Fault) -> None:
         if fault.code is None:

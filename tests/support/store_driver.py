@@ -156,6 +156,13 @@ class StoreDriver:
             if key not in kept:
                 self._settled(key)
 
+    def forget(self, queue_id: int) -> None:
+        """Delete a queue whose row is gone; another comes with a new id."""
+        self.store.forget_queue(queue_id)
+        self.queues.discard(queue_id)
+        for key in self.live(queue_id):
+            self.entries[key].is_settled = True
+
     def wait(self) -> None:
         self._waited += 1
         self._promised[self._waited] = self._appended

@@ -1,0 +1,600 @@
+"""The store's face: what is durable when, what is elided, what a full disk does."""
+
+import errno
+
+import pytest
+
+from store.options import StoreOptions
+from store.syncer import SyncResult
+from tests.support.memory_filesystem import Fault, MemoryFileSystem
+from tests.support.store_driver import LOG, StoreDriver
+
+
+def opened(capacity: int = 1 << 40) -> StoreDriver:
+    driver = StoreDriver(MemoryFileSystem(capacity))
+    driver.open()
+    return driver
+
+
+def segments(driver: StoreDriver) -> list[str]:
+    names = driver.filesystem.list_directory(LOG)
+    return sorted(name for name in names if name.endswith(".seg"))
+
+
+def size_written(driver: StoreDriver) -> int:
+    flight = driver.begin()
+    assert flight is not None
+    driver.finish()
+    return int(flight.step.write.length)
+
+
+def finished(driver: StoreDriver) -> SyncResult[str]:
+    result = driver.finish()
+    assert result is not None
+    return result
+
+
+# -- waiting, begun, written
+
+
+def test_a_synced_message_survives_a_power_cut() -> None:
+    driver = opened()
+    key = driver.append(1, body=b"body")
+    driver.sync()
+    driver.filesystem.power_cut(False)
+    opened_again = driver.reopen()
+    assert [(1, one.seq) for one in opened_again.queues[1].messages] == [key]
+
+
+def test_an_idle_store_begins_nothing() -> None:
+    driver = opened()
+    assert not driver.store.has_work
+    assert not driver.store.is_wanted
+    assert driver.begin() is None
+
+
+def test_who_waits_with_nothing_to_write_is_told_without_a_sync() -> None:
+    driver = opened()
+    driver.filesystem.calls.clear()
+    driver.wait()
+    assert driver.store.is_wanted
+    assert driver.store.has_work
+    driver.sync()
+    assert driver.confirmed == [(1, 2)]
+    assert driver.filesystem.calls == []
+
+
+def test_a_wait_is_answered_by_a_sync_and_not_by_a_write() -> None:
+    driver = opened()
+    driver.append(1)
+    driver.wait()
+    driver.begin(False)
+    driver.finish()
+    assert driver.confirmed == []
+    assert driver.store.is_wanted
+    driver.begin(True)
+    driver.finish()
+    assert driver.confirmed == [(1, 1)]
+
+
+def test_a_sync_covers_all_batches_written_before_it() -> None:
+    driver = opened()
+    driver.append(1)
+    driver.begin(False)
+    driver.append(2)
+    driver.begin(False)
+    driver.finish()
+    driver.finish()
+    assert driver.store.has_work
+    driver.wait()
+    driver.begin(True)
+    driver.finish()
+    driver.filesystem.power_cut(False)
+    assert len(driver.reopen().queues[2].messages) == 1
+    assert not driver.store.has_work
+
+
+def test_a_write_that_nobody_waits_for_is_synced_at_the_tick() -> None:
+    driver = opened()
+    driver.append(1)
+    driver.begin(False)
+    driver.finish()
+    assert driver.begin(False) is None
+    assert driver.store.has_work
+    driver.filesystem.calls.clear()
+    driver.tick()
+    assert driver.filesystem.calls == ["sync"]
+
+
+def test_bytes_are_counted_while_they_wait_and_while_they_are_in_flight() -> None:
+    driver = opened()
+    driver.append(1, size=1000)
+    assert driver.store.bytes_waiting > 1000
+    assert driver.store.bytes_in_flight == 0
+    driver.begin()
+    assert driver.store.bytes_waiting == 0
+    assert driver.store.bytes_in_flight > 1000
+    driver.finish()
+    assert driver.store.bytes_in_flight == 0
+
+
+# -- elision
+
+
+def test_a_message_settled_before_it_is_written_leaves_no_trace() -> None:
+    driver = opened()
+    key = driver.append(1)
+    driver.deliver(1)
+    driver.settle(key)
+    assert driver.store.has_work
+    assert driver.begin() is None
+    assert not driver.store.has_work
+
+
+def test_a_message_settled_in_one_queue_is_written_for_the_others() -> None:
+    driver = opened()
+    driver.append(1, 2, 3)
+    driver.settle((2, 1))
+    driver.sync()
+    driver.filesystem.power_cut(False)
+    queues = driver.reopen().queues
+    assert [len(queues[queue_id].messages) for queue_id in (1, 2, 3)] == [1, 0, 1]
+
+
+def test_a_message_settled_while_its_batch_is_in_flight_is_settled_by_a_record() -> (
+    None
+):
+    driver = opened()
+    key = driver.append(1)
+    driver.begin()
+    driver.settle(key)
+    driver.finish()
+    driver.sync()
+    driver.filesystem.power_cut(False)
+    assert driver.reopen().queues[1].messages == []
+
+
+def test_settles_of_a_thousand_messages_are_one_record() -> None:
+    driver = StoreDriver(MemoryFileSystem(), StoreOptions())
+    driver.open()
+    for _ in range(1000):
+        driver.append(1)
+    driver.sync()
+    for key in driver.live(1):
+        driver.settle(key)
+    assert size_written(driver) < 200
+
+
+def test_a_recovered_message_is_settled_by_number_zero() -> None:
+    driver = opened()
+    driver.append(1)
+    driver.sync()
+    driver.filesystem.power_cut(False)
+    driver.reopen()
+    driver.settle((1, 1))
+    driver.sync()
+    driver.filesystem.power_cut(False)
+    assert driver.reopen().queues[1].messages == []
+
+
+# -- purge, delivery, return, forgotten queues
+
+
+def test_a_purge_with_unacked_messages_keeps_them() -> None:
+    driver = opened()
+    keys = [driver.append(1) for _ in range(6)]
+    driver.begin()
+    driver.finish()
+    waiting = [driver.append(1) for _ in range(4)]
+    driver.purge(1, [keys[2], waiting[1]])
+    driver.sync()
+    driver.filesystem.power_cut(False)
+    assert [one.seq for one in driver.reopen().queues[1].messages] == [3, 8]
+
+
+def test_a_kept_message_can_be_settled_after_the_purge() -> None:
+    driver = opened()
+    keys = [driver.append(1) for _ in range(4)]
+    driver.sync()
+    driver.purge(1, [keys[1]])
+    driver.sync()
+    driver.settle(keys[1])
+    driver.sync()
+    driver.filesystem.power_cut(False)
+    assert driver.reopen().queues[1].messages == []
+
+
+def test_what_was_delivered_and_returned_is_known_after_a_crash() -> None:
+    driver = opened()
+    driver.append(1)
+    driver.append(1)
+    driver.deliver(1)
+    driver.give_back((1, 2), 3)
+    driver.append(1)
+    driver.sync()
+    driver.filesystem.power_cut(False)
+    found = driver.reopen().queues[1].messages
+    assert [one.is_delivered for one in found] == [True, True, False]
+    assert [one.delivery_count for one in found] == [0, 3, 0]
+
+
+def test_a_queue_that_is_deleted_and_declared_again_is_empty() -> None:
+    driver = opened()
+    driver.append(1)
+    driver.append(1, 2)
+    driver.sync()
+    driver.append(1, 2)
+    # Its row is gone; the same name has a new id.
+    driver.forget(1)
+    driver.queues.add(4)
+    driver.sync()
+    driver.append(4)
+    driver.sync()
+    driver.filesystem.power_cut(False)
+    queues = driver.reopen().queues
+    assert {q: len(queues[q].messages) for q in queues} == {2: 2, 3: 0, 4: 1}
+
+
+def test_a_queue_deleted_while_its_batch_is_in_flight_holds_no_segment() -> None:
+    driver = opened()
+    for _ in range(8):
+        driver.append(1, size=700)
+    driver.settle((1, 1))
+    driver.begin()
+    driver.settle((1, 2))
+    driver.forget(1)
+    driver.finish()
+    for _ in range(3):
+        driver.append(2, size=3000)
+        driver.settle((2, driver.next_seq[2] - 1))
+        driver.append(2, size=2000)
+        driver.sync()
+    assert "00000001.seg" not in segments(driver)
+
+
+# -- segments
+
+
+def test_a_segment_that_nobody_needs_goes_when_the_settles_are_durable() -> None:
+    driver = opened()
+    for _ in range(5):
+        driver.append(1, size=700)
+        driver.sync()
+    before = segments(driver)
+    for key in driver.live(1)[:-1]:
+        driver.settle(key)
+    assert driver.begin(False) is not None
+    driver.finish()
+    driver.now_ms += 30
+    assert segments(driver) == before
+    driver.begin(True)
+    driver.finish()
+    assert driver.store.has_work
+    driver.tick()
+    after = segments(driver)
+    assert after == before[1:]
+    driver.filesystem.power_cut(False)
+    driver.reopen()
+
+
+def test_an_empty_segment_behind_a_live_one_stays() -> None:
+    driver = opened()
+    first = driver.append(2)
+    for _ in range(12):
+        driver.append(1, size=700)
+        driver.sync()
+        for key in driver.live(1):
+            driver.settle(key)
+    driver.sync()
+    driver.tick()
+    assert "00000001.seg" in segments(driver)
+    assert len(segments(driver)) > 2
+    driver.settle(first)
+    driver.sync()
+    driver.tick()
+    driver.tick()
+    assert "00000001.seg" not in segments(driver)
+
+
+def test_a_message_larger_than_a_segment_is_stored() -> None:
+    driver = opened()
+    driver.append(1, size=50_000, body=bytes(70_000))
+    driver.append(1)
+    driver.sync()
+    driver.append(1)
+    driver.sync()
+    driver.filesystem.power_cut(False)
+    assert len(driver.reopen().queues[1].messages) == 3
+
+
+def test_a_thousand_interleaved_queues_come_back_in_order() -> None:
+    queues = set(range(1, 1001))
+    driver = StoreDriver(
+        MemoryFileSystem(), StoreOptions(segment_size=1 << 18), queues, 1000
+    )
+    driver.open()
+    for _ in range(3):
+        for queue_id in queues:
+            driver.append(queue_id)
+        driver.sync()
+    for queue_id in queues:
+        driver.settle((queue_id, 1 + queue_id % 3))
+    driver.sync()
+    driver.filesystem.power_cut(False)
+    found = driver.reopen().queues
+    assert all(len(found[queue_id].messages) == 2 for queue_id in queues)
+
+
+def test_a_clean_stop_leaves_nothing_to_copy() -> None:
+    driver = opened()
+    driver.append(1)
+    driver.stop()
+    driver.filesystem.power_cut(False)
+    opened_again = driver.reopen()
+    assert opened_again.report.copied_records == 0
+    assert len(opened_again.queues[1].messages) == 1
+
+
+def test_a_clean_stop_of_an_idle_store_is_possible() -> None:
+    driver = opened()
+    driver.stop()
+    assert driver.reopen().report.segment_count == 1
+
+
+# -- a full disk
+
+
+def full_disk() -> tuple[StoreDriver, SyncResult[str]]:
+    """A store with two messages in queue 1 whose third was refused."""
+    driver = opened()
+    driver.append(1)
+    driver.append(1)
+    driver.sync()
+    driver.filesystem.fault = Fault(1, errno.ENOSPC, "write", 50)
+    driver.append(1)
+    driver.wait()
+    driver.begin()
+    return driver, finished(driver)
+
+
+def test_a_message_that_the_disk_refuses_is_nacked_and_lost() -> None:
+    driver, result = full_disk()
+    assert [(one.first, one.last) for one in result.refused] == [(2, 2)]
+    assert result.lost == [(1, 3)]
+    assert result.lost_numbers == [3]
+    assert result.fatal is None
+    assert result.disk_full
+    assert driver.store.is_disk_full
+    driver.filesystem.power_cut(True)
+    assert len(driver.reopen().queues[1].messages) == 2
+
+
+def test_settles_of_a_refused_batch_are_carried_into_the_next() -> None:
+    driver = opened()
+    driver.append(1)
+    driver.append(1)
+    driver.sync()
+    driver.filesystem.fault = Fault(1, errno.EIO, "write", 50)
+    driver.settle((1, 1))
+    driver.append(2)
+    driver.begin()
+    driver.finish()
+    driver.tick()
+    driver.filesystem.power_cut(False)
+    assert [one.seq for one in driver.reopen().queues[1].messages] == [2]
+
+
+def test_new_messages_are_refused_until_the_reserve_is_back() -> None:
+    driver, _ = full_disk()
+    assert driver.filesystem.size(f"{LOG}/reserve") == 0
+    driver.append(1)
+    driver.wait()
+    assert driver.store.has_work
+    driver.begin()
+    result = finished(driver)
+    assert result.disk_full
+    assert result.lost == [(1, 4)]
+    assert [(one.first, one.last) for one in result.refused] == [(3, 3)]
+    driver.now_ms += 200
+    driver.begin()
+    assert not finished(driver).disk_full
+    driver.append(1)
+    driver.sync()
+    assert driver.confirmed[-1] == (4, 4)
+    driver.filesystem.power_cut(False)
+    assert len(driver.reopen().queues[1].messages) == 3
+
+
+def test_settles_are_written_while_the_disk_is_full() -> None:
+    driver, _ = full_disk()
+    driver.settle((1, 1))
+    driver.wait()
+    driver.begin()
+    result = finished(driver)
+    # Whoever waits for facts alone is not refused.
+    assert [(one.first, one.last) for one in result.durable] == [(3, 3)]
+    driver.filesystem.power_cut(False)
+    assert [one.seq for one in driver.reopen().queues[1].messages] == [2]
+
+
+def test_the_disk_is_probed_once_in_a_while_only() -> None:
+    driver, _ = full_disk()
+    assert driver.begin() is None
+    driver.now_ms += 99
+    assert driver.begin() is None
+    driver.now_ms += 1
+    driver.filesystem.fault = Fault(1, errno.ENOSPC, "allocate")
+    assert driver.begin() is not None
+    assert finished(driver).disk_full
+    assert driver.begin() is None
+
+
+def test_a_message_that_was_acked_before_it_was_refused_is_not_lost() -> None:
+    driver = opened()
+    key = driver.append(1)
+    driver.append(1)
+    driver.filesystem.fault = Fault(1, errno.ENOSPC, "write")
+    driver.begin()
+    driver.settle(key)
+    assert finished(driver).lost == [(1, 2)]
+
+
+def test_a_refused_message_that_a_consumer_holds_is_settled_without_a_record() -> None:
+    driver, _ = full_disk()
+    driver.store.settle(3, 1, 3)
+    assert driver.begin() is None
+    driver.tick()
+    driver.append(1)
+    driver.sync()
+    driver.filesystem.power_cut(False)
+    assert len(driver.reopen().queues[1].messages) == 3
+
+
+def test_a_message_refused_at_begin_and_acked_before_complete_is_not_lost() -> None:
+    driver, _ = full_disk()
+    key = driver.append(1)
+    driver.wait()
+    driver.begin()
+    driver.settle(key)
+    assert finished(driver).lost == []
+
+
+def test_a_full_disk_refuses_what_was_appended_while_the_write_was_in_flight() -> None:
+    driver = opened()
+    driver.append(1)
+    driver.filesystem.fault = Fault(1, errno.ENOSPC, "write")
+    driver.begin()
+    driver.append(2)
+    driver.begin()
+    driver.append(3)
+    driver.wait()
+    first = finished(driver)
+    assert first.lost == [(1, 1), (3, 1)]
+    # Nothing is begun before the steps in flight have come back.
+    assert driver.begin() is None
+    assert driver.store.close_step(0) is None
+    assert finished(driver).lost == [(2, 1)]
+    driver.tick()
+    driver.append(3)
+    driver.sync()
+    driver.filesystem.power_cut(False)
+    assert len(driver.reopen().queues[3].messages) == 1
+
+
+def test_who_waited_for_an_earlier_batch_is_confirmed_when_a_later_is_refused() -> None:
+    driver = opened()
+    driver.append(1)
+    driver.wait()
+    driver.begin(False)
+    driver.append(2)
+    driver.wait()
+    driver.filesystem.fault = Fault(2, errno.ENOSPC, "write")
+    driver.begin(True)
+    driver.finish()
+    result = finished(driver)
+    assert [(one.first, one.last) for one in result.durable] == [(1, 1)]
+    assert [(one.first, one.last) for one in result.refused] == [(2, 2)]
+    driver.filesystem.power_cut(False)
+    queues = driver.reopen().queues
+    assert [len(queues[queue_id].messages) for queue_id in (1, 2)] == [1, 0]
+
+
+def test_while_the_disk_is_full_one_step_is_in_flight_at_a_time() -> None:
+    driver, _ = full_disk()
+    driver.append(1)
+    driver.wait()
+    assert driver.begin(False) is not None
+    driver.settle((1, 1))
+    assert driver.begin() is None
+    driver.finish()
+    assert driver.begin() is not None
+
+
+def test_a_message_refused_by_a_write_that_must_not_sync_is_told_at_once() -> None:
+    driver, _ = full_disk()
+    driver.append(1)
+    driver.wait()
+    driver.begin(False)
+    result = finished(driver)
+    assert [(one.first, one.last) for one in result.refused] == [(3, 3)]
+
+
+def test_a_disk_that_is_really_full_keeps_confirmed_messages_and_takes_acks() -> None:
+    driver = opened(capacity=40_000)
+    while not driver.is_disk_full:
+        driver.append(1, size=900)
+        driver.sync()
+    kept = driver.live(1)
+    assert driver.refused
+    for key in kept[: len(kept) // 2]:
+        driver.settle(key)
+    driver.sync()
+    # The settles got through (the reserve made room) and emptied segments go.
+    assert all(driver.entries[key].is_settled_durably for key in kept[: len(kept) // 2])
+    driver.tick()
+    driver.filesystem.power_cut(False)
+    driver.reopen()
+
+
+def test_a_sync_behind_a_refused_batch_is_refused_with_it() -> None:
+    driver = opened()
+    driver.append(1)
+    driver.filesystem.fault = Fault(1, errno.ENOSPC, "write")
+    driver.begin(False)
+    driver.wait()
+    driver.begin(True)
+    first, second = finished(driver), finished(driver)
+    assert first.lost == [(1, 1)]
+    assert (first.refused, len(second.refused), second.durable) == ([], 1, [])
+
+
+def test_a_full_disk_that_refuses_even_settles_carries_them_again() -> None:
+    driver, _ = full_disk()
+    driver.settle((1, 1))
+    driver.append(2)
+    driver.wait()
+    driver.filesystem.fault = Fault(1, errno.ENOSPC, "write")
+    driver.begin()
+    result = finished(driver)
+    assert result.lost == [(2, 1)]
+    assert len(result.refused) == 1
+    driver.sync()
+    driver.filesystem.power_cut(False)
+    assert [one.seq for one in driver.reopen().queues[1].messages] == [2]
+
+
+def test_a_store_opened_on_a_full_disk_refuses_new_messages() -> None:
+    driver = opened(capacity=9000)
+    assert driver.is_disk_full
+    driver.append(1)
+    driver.wait()
+    driver.begin()
+    assert finished(driver).lost == [(1, 1)]
+
+
+# -- a failed sync
+
+
+def test_after_a_failed_sync_nothing_is_confirmed_and_nothing_begun() -> None:
+    driver = opened()
+    driver.append(1)
+    driver.wait()
+    driver.filesystem.fault = Fault(1, errno.EIO, "sync")
+    driver.begin()
+    driver.append(2)
+    driver.wait()
+    result = finished(driver)
+    assert result.fatal is not None
+    assert [(one.first, one.last) for one in result.refused] == [(1, 2)] or [
+        (one.first, one.last) for one in result.refused
+    ] == [(1, 1), (2, 2)]
+    assert result.durable == []
+    driver.append(3)
+    assert driver.begin() is None
+    assert driver.store.close_step(0) is None
+
+
+def test_a_queue_id_that_does_not_fit_is_our_mistake() -> None:
+    driver = opened()
+    with pytest.raises(AssertionError, match="32 bits"):
+        driver.store.settle(0, 1 << 32, 1)

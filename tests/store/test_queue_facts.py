@@ -1,0 +1,274 @@
+"""Facts of queues: what becomes a record, and what a refused batch carries on."""
+
+from store import record
+from store.batch import HEADER_SIZE, TRAILER_SIZE, BatchWriter
+from store.index import Index
+from store.queue_facts import BegunFacts, FactsTable, QueueFacts
+from store.record import Delivered, Purge, Record, Returned, Settle, read_record
+
+
+def writer() -> BatchWriter:
+    return BatchWriter(1, 1, 1, 64)
+
+
+def records(written: BatchWriter) -> list[Record]:
+    data = b"".join(written.finish())
+    found: list[Record] = []
+    offset = HEADER_SIZE
+    while offset < len(data) - TRAILER_SIZE:
+        one = read_record(data, offset)
+        assert one is not None
+        found.append(one)
+        offset += record.read_u32(data, offset)
+    return found
+
+
+def begun_and_records(facts: QueueFacts) -> tuple[BegunFacts, list[Record]]:
+    out = writer()
+    facts.write_purge(out)
+    begun = facts.begin(out)
+    return begun, records(out)
+
+
+def settled_in(found: list[Record]) -> list[tuple[int, int]]:
+    return [
+        pair
+        for one in found
+        if isinstance(one, Settle)
+        for pair in zip(one.settled.firsts, one.settled.lasts, strict=True)
+    ]
+
+
+def test_a_queue_without_facts_writes_nothing() -> None:
+    facts = QueueFacts(7, -1)
+    assert facts.is_empty
+    assert begun_and_records(facts)[1] == []
+
+
+def test_settles_become_one_record_of_ranges() -> None:
+    facts = QueueFacts(7, 9)
+    for seq in (1, 2, 5):
+        facts.settle(seq)
+    assert not facts.is_empty
+    assert settled_in(begun_and_records(facts)[1]) == [(1, 2), (5, 5)]
+    assert facts.is_empty
+
+
+def test_a_purge_swallows_the_settles_before_it_and_precedes_those_after() -> None:
+    facts = QueueFacts(7, 9)
+    facts.settle(1)
+    facts.purge(9, [4, 5])
+    facts.settle(4)
+    assert not facts.is_empty
+    begun, found = begun_and_records(facts)
+    assert isinstance(found[0], Purge)
+    assert (found[0].upper_seq, found[0].kept.firsts, found[0].kept.lasts) == (
+        9,
+        [4],
+        [5],
+    )
+    assert settled_in(found) == [(4, 4)]
+    assert begun.purge_upper == 9
+    assert facts.is_empty
+
+
+def test_a_delivery_of_nothing_that_is_written_leaves_no_record() -> None:
+    facts = QueueFacts(7, -1)
+    facts.note_delivered(0, 5)
+    assert facts.is_empty
+    assert begun_and_records(facts)[1] == []
+
+
+def test_a_delivery_is_written_up_to_what_is_written_and_once() -> None:
+    facts = QueueFacts(7, -1)
+    facts.note_delivered(0, 5)
+    facts.note_written(2)
+    facts.note_written(3)
+    _, found = begun_and_records(facts)
+    assert [(one.lane, one.upper_seq) for one in found if isinstance(one, Delivered)]
+    assert isinstance(found[0], Delivered)
+    assert found[0].upper_seq == 3
+    facts.note_delivered(0, 3)
+    assert facts.is_empty
+    assert begun_and_records(facts)[1] == []
+
+
+def test_every_lane_has_its_own_delivered_record() -> None:
+    facts = QueueFacts(7, 9)
+    facts.note_delivered(0, 5)
+    facts.note_delivered(4, 7)
+    assert not facts.is_empty
+    _, found = begun_and_records(facts)
+    lanes = [(one.lane, one.upper_seq) for one in found if isinstance(one, Delivered)]
+    assert lanes == [(0, 5), (4, 7)]
+
+
+def test_the_last_return_of_a_message_wins() -> None:
+    facts = QueueFacts(7, 9)
+    facts.note_returned(4, 1, 0)
+    facts.note_returned(4, 2, 50)
+    assert not facts.is_empty
+    _, found = begun_and_records(facts)
+    assert len(found) == 1
+    assert isinstance(found[0], Returned)
+    assert (found[0].delivery_count, found[0].not_before_ms) == (2, 50)
+
+
+def test_a_settle_of_a_refused_message_is_no_fact() -> None:
+    facts = QueueFacts(7, 9)
+    facts.lose(5)
+    assert facts.is_lost(5)
+    assert not facts.is_lost(4)
+    facts.settle(5)
+    assert not facts.is_lost(5)
+    assert facts.is_empty
+
+
+def test_a_message_settled_before_it_was_refused_does_not_matter() -> None:
+    facts = QueueFacts(7, 9)
+    assert not facts.is_lost(5)
+    facts.settle(5)
+    facts.lose(5)
+    assert not facts.is_lost(5)
+    assert facts.is_empty
+
+
+def test_two_refused_messages_are_both_lost() -> None:
+    facts = QueueFacts(7, 9)
+    facts.lose(5)
+    facts.lose(7)
+    assert (facts.is_lost(5), facts.is_lost(7)) == (True, True)
+
+
+def test_a_purge_keeps_no_refused_message() -> None:
+    facts = QueueFacts(7, 9)
+    facts.lose(5)
+    facts.purge(9, [4, 5])
+    begun, _ = begun_and_records(facts)
+    assert begun.purge_kept is not None
+    assert (begun.purge_kept.firsts, begun.purge_kept.lasts) == ([4], [4])
+
+
+def test_refused_facts_are_carried_before_those_that_wait() -> None:
+    facts = QueueFacts(7, 9)
+    facts.settle(1)
+    facts.note_delivered(0, 5)
+    facts.note_returned(3, 1, 0)
+    facts.note_returned(4, 1, 0)
+    begun, _ = begun_and_records(facts)
+    facts.settle(2)
+    facts.note_delivered(0, 4)
+    facts.note_returned(3, 2, 0)
+    facts.carry(begun)
+    _, found = begun_and_records(facts)
+    assert settled_in(found) == [(1, 2)]
+    assert [o.upper_seq for o in found if isinstance(o, Delivered)] == [5]
+    returned = [(o.seq, o.delivery_count) for o in found if isinstance(o, Returned)]
+    assert sorted(returned) == [(3, 2), (4, 1)]
+
+
+def test_a_refused_purge_is_carried() -> None:
+    facts = QueueFacts(7, 9)
+    facts.purge(9, [4, 5])
+    begun, _ = begun_and_records(facts)
+    facts.lose(5)
+    facts.settle(4)
+    facts.carry(begun)
+    again, found = begun_and_records(facts)
+    assert again.purge_kept is not None
+    assert again.purge_kept.firsts == [4]
+    assert settled_in(found) == [(4, 4)]
+
+
+def test_a_later_purge_covers_refused_settles() -> None:
+    facts = QueueFacts(7, 9)
+    facts.settle(1)
+    begun, _ = begun_and_records(facts)
+    facts.purge(9, [])
+    facts.carry(begun)
+    assert settled_in(begun_and_records(facts)[1]) == []
+
+
+def test_the_index_learns_purge_then_messages_then_settles() -> None:
+    index = Index()
+    index.queue(7).add(index.segment(1), 1, 3, 3)
+    facts = QueueFacts(7, 3)
+    facts.purge(4, [2, 4])
+    facts.note_written(4)
+    facts.settle(2)
+    begun, _ = begun_and_records(facts)
+    begun.apply(index, 2)
+    assert (index.reference_count(1), index.reference_count(2)) == (0, 1)
+
+
+def test_facts_of_nothing_change_no_index() -> None:
+    index = Index()
+    BegunFacts(7).apply(index, 1)
+    assert index.reference_count(1) == 0
+
+
+def test_a_touched_queue_is_looked_at_once() -> None:
+    table = FactsTable()
+    table.touch(7).settle(1)
+    table.touch(8).settle(1)
+    table.touch(7).settle(2)
+    assert table.has_any()
+    assert len(table.begin(writer())) == 2
+    assert table.touched == []
+
+
+def test_queues_without_news_are_untouched_again() -> None:
+    table = FactsTable()
+    table.touch(7).note_delivered(0, 4)
+    assert not table.has_any()
+    assert table.touched == []
+    table.touch(7).settle(1)
+    assert table.has_any()
+
+
+def test_an_adopted_queue_knows_what_is_written() -> None:
+    table = FactsTable()
+    table.adopt(7, 9)
+    table.touch(7).note_delivered(0, 4)
+    assert table.has_any()
+
+
+def test_a_forgotten_queue_has_no_facts() -> None:
+    table = FactsTable()
+    table.touch(7).settle(1)
+    table.touch(8).settle(1)
+    table.touch(8)
+    table.forget(7)
+    table.forget(8)
+    table.forget(9)
+    assert not table.has_any()
+    assert table.forgotten == {7, 8, 9}
+    table.clear_forgotten()
+    assert table.forgotten == set()
+
+
+def test_a_forgotten_queue_that_was_not_touched_is_forgotten() -> None:
+    table = FactsTable()
+    table.adopt(7, 9)
+    table.forget(7)
+    assert table.touched == []
+
+
+def test_facts_of_a_forgotten_queue_are_not_carried() -> None:
+    table = FactsTable()
+    table.touch(7).settle(1)
+    table.touch(8).settle(1)
+    begun = table.begin(writer())
+    table.forget(7)
+    table.carry(begun)
+    assert [facts.queue_id for facts in table.touched] == [8]
+
+
+def test_losing_what_was_elided_or_forgotten_is_nothing() -> None:
+    table = FactsTable()
+    table.forget(7)
+    table.lose(7, 1)
+    table.lose(-1, 1)
+    assert not table.is_lost(7, 1)
+    table.lose(8, 1)
+    assert table.is_lost(8, 1)

@@ -1,0 +1,50 @@
+"""Refused messages: lost in every queue that did not settle them meanwhile."""
+
+from store.queue_facts import FactsTable
+from store.segment_set import Reserve, SegmentSet
+from store.sync_step import Batch, SyncStep, lose, tell_lost
+from store.syncer import SyncResult
+from store.waiting import WaitingMessage, WaitingMessages
+from tests.support.memory_filesystem import MemoryFileSystem
+
+
+def batch() -> Batch:
+    """Number 5 in queues 1, 2 and 3; number 6 elided; number 7 in queue 1."""
+    waiting = WaitingMessages()
+    for seq in (1, 2, 3):
+        waiting.append(WaitingMessage(b"", b"", None, 0, 0, 1, seq, 0))
+        if seq == 1:
+            waiting.add_destination(2, 10, 0)
+            waiting.add_destination(3, 20, 0)
+    waiting.settle(2, 1)
+    one = Batch(1, 1, 5)
+    one.messages = waiting.take()
+    return one
+
+
+def test_lost_messages_are_told_with_their_numbers() -> None:
+    facts, result = FactsTable(), SyncResult[str]()
+    lose(batch(), facts)
+    tell_lost(batch(), facts, result)
+    assert result.lost_numbers == [5, 7]
+    assert result.lost == [(1, 1), (2, 10), (3, 20), (1, 3)]
+
+
+def test_what_was_settled_meanwhile_is_not_told() -> None:
+    facts, result = FactsTable(), SyncResult[str]()
+    facts.touch(1).settle(1)
+    lose(batch(), facts)
+    facts.touch(2).settle(10)
+    tell_lost(batch(), facts, result)
+    assert result.lost == [(3, 20), (1, 3)]
+
+
+def test_a_step_runs_its_calls() -> None:
+    filesystem = MemoryFileSystem()
+    reserve = Reserve(filesystem, "/log", 10)
+    segments = SegmentSet(filesystem, "/log", b"u" * 16, 4096, reserve, 1, 1)
+    segments.open()
+    step: SyncStep[str] = SyncStep(segments.plan(None, True), 0)
+    filesystem.calls.clear()
+    step.run()
+    assert filesystem.calls == ["sync"]
