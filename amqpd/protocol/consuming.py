@@ -236,10 +236,10 @@ class Consuming:
     def close(self) -> list[Queue]:
         """End all consumers, requeue all that is unacked; return their queues."""
         queues: list[Queue] = []
-        for tag in list(self.consumers):
-            queue = self.cancel(tag)
-            if queue is not None:
-                queues.append(queue)
+        for consumer in self.consumers.values():
+            consumer.source.remove_consumer(consumer)
+            queues.append(consumer.source)
+        self.consumers.clear()
         if self.transaction is not None:
             for answers in self.transaction.answers:
                 self.finish(answers.references, True)

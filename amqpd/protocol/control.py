@@ -16,8 +16,6 @@ from pamqp.base import Frame
 
 from amqpd.broker.broker import Broker
 from amqpd.broker.errors import (
-    AmqpError,
-    ChannelError,
     FrameError,
     LoginFailed,
     NotAllowed,
@@ -155,7 +153,7 @@ class Control:
             class_id = method_id = 0
         is_told = self.handshake.is_told(refusal)
         if is_told:
-            self._send(close_method(_to_connection(refusal), class_id, method_id)[1])
+            self._send(close_method(refusal, class_id, method_id)[1])
         if is_told and not isinstance(refusal, FrameError):
             self._end(Event.SENT_CLOSE, reason)
             wait_ms = close_ok_timeout_ms(self.handshake.heartbeat_s)
@@ -247,13 +245,6 @@ class Control:
 
     def _send(self, method: Frame) -> None:
         self._output.writer().write(encode_method(0, method))
-
-
-def _to_connection(error: AmqpError) -> AmqpError:
-    """The error as one of the connection: on channel 0 there is no channel to close."""
-    if error.reply_code in (403, 404, 405, 406) and not isinstance(error, LoginFailed):
-        return ChannelError(error.text)
-    return error
 
 
 def _quoted(name: str) -> str:

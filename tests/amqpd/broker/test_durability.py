@@ -2,34 +2,15 @@
 
 from __future__ import annotations
 
-import errno
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from pamqp import commands
 
-from store.filesystem import OsFileSystem
 from tests.support.connection_pair import Bench, ConnectionPair
 from tests.support.content import PERSISTENT_PROPERTIES, publish
-
-
-class FailingDisk(OsFileSystem):
-    """A disk that refuses to write or to sync when it is told to."""
-
-    def __init__(self) -> None:
-        self.is_full = False
-        self.is_broken = False
-
-    def write(self, descriptor: int, buffers: Sequence[bytes], offset: int) -> None:
-        if self.is_full:
-            raise OSError(errno.ENOSPC, "no space left on device")
-        super().write(descriptor, buffers, offset)
-
-    def sync(self, descriptor: int) -> None:
-        if self.is_broken:
-            raise OSError(errno.EIO, "input/output error")
-        super().sync(descriptor)
+from tests.support.failing_disk import FailingDisk
 
 
 @pytest.fixture

@@ -2,38 +2,26 @@
 
 from __future__ import annotations
 
-import errno
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from pamqp import commands
 
-from store.filesystem import OsFileSystem
 from tests.support.connection_pair import Bench, ConnectionPair, method
 from tests.support.content import PERSISTENT_PROPERTIES, publish
+from tests.support.failing_disk import FailingDisk
 
 QOS = method(1, commands.Basic.Qos())
 
 
-class FullDisk(OsFileSystem):
-    """A disk without space, once `is_full`."""
-
-    is_full = False
-
-    def write(self, descriptor: int, buffers: Sequence[bytes], offset: int) -> None:
-        if self.is_full:
-            raise OSError(errno.ENOSPC, "no space left on device")
-        super().write(descriptor, buffers, offset)
+@pytest.fixture
+def disk() -> FailingDisk:
+    return FailingDisk()
 
 
 @pytest.fixture
-def disk() -> FullDisk:
-    return FullDisk()
-
-
-@pytest.fixture
-def bench(tmp_path: Path, disk: FullDisk) -> Iterator[Bench]:
+def bench(tmp_path: Path, disk: FailingDisk) -> Iterator[Bench]:
     bench = Bench(tmp_path, disk)
     yield bench
     disk.is_full = False
@@ -92,7 +80,7 @@ def test_a_purge_that_the_disk_need_not_know_does_not_wait(
 
 
 def test_a_commit_that_the_disk_refuses_closes_the_connection(
-    bench: Bench, disk: FullDisk
+    bench: Bench, disk: FailingDisk
 ) -> None:
     pair = bench.connect()
     pair.declare("d", durable=True)
@@ -108,7 +96,7 @@ def test_a_commit_that_the_disk_refuses_closes_the_connection(
 
 @pytest.mark.parametrize("is_refused", [True, False])
 def test_a_sync_that_comes_back_after_the_end_is_told_to_nobody(
-    bench: Bench, full: ConnectionPair, disk: FullDisk, is_refused: bool
+    bench: Bench, full: ConnectionPair, disk: FailingDisk, is_refused: bool
 ) -> None:
     full.send(method(1, commands.Queue.Purge(queue="d")))
     full.send(publish("d", properties=PERSISTENT_PROPERTIES))

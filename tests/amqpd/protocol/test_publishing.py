@@ -392,6 +392,16 @@ def test_a_user_id_must_be_the_users_own(
     assert queue.ready_count == 0
 
 
+@pytest.mark.parametrize("mode", [0, 3, 9])
+def test_a_delivery_mode_that_is_not_known_closes_the_channel(
+    pair: ConnectionPair, mode: int
+) -> None:
+    pair.send(publish("nowhere", b"x", properties=b"\x10\x00" + bytes([mode])))
+    closed = pair.expect_close(1)
+    text = f"invalid message: {{delivery_mode_unknown,{mode}}}"
+    assert closed == channel_closed(406, f"PRECONDITION_FAILED - {text}", 60, 40)
+
+
 def test_an_impersonator_may_claim_to_be_anybody(
     bench: Bench, pair: ConnectionPair
 ) -> None:

@@ -2,12 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from pathlib import Path
+
 import pytest
 from pamqp import commands
 
 from tests.support.connection_pair import Bench, ConnectionPair, contents, method
 from tests.support.content import PERSISTENT_PROPERTIES, publish
+from tests.support.failing_disk import FailingDisk
 from tests.support.raw_client import ReceivedFrame
+
+
+@pytest.fixture
+def disk() -> FailingDisk:
+    return FailingDisk()
+
+
+@pytest.fixture
+def bench(tmp_path: Path, disk: FailingDisk) -> Iterator[Bench]:
+    bench = Bench(tmp_path, disk)
+    yield bench
+    bench.close()
 
 
 @pytest.fixture
@@ -172,9 +188,11 @@ def test_a_sync_that_comes_back_after_the_channel_is_closed_answers_nobody(
     assert bench.broker.vhosts["/"].queues["d"].ready_count == 1
 
 
+@pytest.mark.parametrize("is_refused", [True, False])
 def test_a_sync_that_comes_back_after_the_socket_is_lost_answers_nobody(
-    bench: Bench, confirming: ConnectionPair
+    bench: Bench, confirming: ConnectionPair, disk: FailingDisk, is_refused: bool
 ) -> None:
+    disk.is_full = is_refused
     confirming.send(persistent("d"))
     step = bench.begin_sync()
     assert step is not None
@@ -182,7 +200,31 @@ def test_a_sync_that_comes_back_after_the_socket_is_lost_answers_nobody(
     step.run()
     bench.complete_sync(step)
     assert confirming.output.take() == b""
-    assert bench.broker.vhosts["/"].queues["d"].ready_count == 1
+    assert bench.broker.vhosts["/"].queues["d"].ready_count == (0 if is_refused else 1)
+    disk.is_full = False
+
+
+def test_a_refused_message_is_nacked_and_those_around_it_are_not(
+    bench: Bench, confirming: ConnectionPair, disk: FailingDisk
+) -> None:
+    disk.is_full = True
+    confirming.send(publish("q"), persistent("d"), persistent("d"), publish("q"))
+    bench.sync()
+    assert answers(confirming) == ["ack 1", "nack 3 multiple", "ack 4"]
+    disk.is_full = False
+
+
+def test_numbers_answered_ahead_are_not_answered_again_by_a_nack(
+    bench: Bench, confirming: ConnectionPair, disk: FailingDisk
+) -> None:
+    disk.is_full = True
+    confirming.send(persistent("d"), publish("q"))
+    assert answers(confirming) == ["ack 2"]
+    bench.sync()
+    assert answers(confirming) == ["nack 1"]
+    confirming.send(publish("q"))
+    assert answers(confirming) == ["ack 3"]
+    disk.is_full = False
 
 
 # -- any cut ------------------------------------------------------------------
