@@ -1,0 +1,227 @@
+"""Definitions taken apart: what every kind of entry means, and what is refused."""
+
+import pytest
+
+from amqpd.broker.definition_file import (
+    Definitions,
+    DefinitionsInvalid,
+    read_definitions,
+)
+
+
+def refusal(section: str, *entries: object) -> str:
+    """Why a file with these entries cannot be used."""
+    with pytest.raises(DefinitionsInvalid) as caught:
+        read_definitions({section: list(entries)})
+    return str(caught.value)
+
+
+def users(*entries: object, version: object = None) -> Definitions:
+    """A file with these users."""
+    return read_definitions({"rabbit_version": version, "users": list(entries)})
+
+
+QUEUE = {"name": "q", "vhost": "/", "durable": True, "auto_delete": False}
+EXCHANGE = {"name": "x", "vhost": "/", "type": "topic", "durable": True}
+BINDING = {
+    "source": "x",
+    "vhost": "/",
+    "destination": "q",
+    "destination_type": "queue",
+    "routing_key": "a.#",
+    "arguments": {},
+}
+
+
+def test_an_empty_file_defines_nothing() -> None:
+    found = read_definitions({"product_name": "RabbitMQ"})
+    assert found.users == []
+    assert found.queues == []
+
+
+def test_a_file_must_be_an_object() -> None:
+    with pytest.raises(DefinitionsInvalid, match="definitions is not an object"):
+        read_definitions([])
+
+
+def test_a_section_must_be_a_list_of_objects() -> None:
+    with pytest.raises(DefinitionsInvalid, match="queues is not a list"):
+        read_definitions({"queues": {}})
+    assert refusal("queues", QUEUE, 5) == "queues[1] is not an object"
+
+
+@pytest.mark.parametrize("tags", [["administrator", "own"], "administrator, own"])
+def test_tags_are_a_list_or_a_text(tags: object) -> None:
+    (user,) = users({"name": "joe", "password_hash": "h", "tags": tags}).users
+    assert (user.name, user.password_hash) == ("joe", "h")
+    assert user.tags == ("administrator", "own")
+
+
+@pytest.mark.parametrize(
+    ("version", "algorithm"),
+    [
+        ("3.5.8", "rabbit_password_hashing_md5"),
+        ("3.6.0", "rabbit_password_hashing_sha256"),
+        ("4.1.0", "rabbit_password_hashing_sha256"),
+        (None, "rabbit_password_hashing_sha256"),
+        ("4", "rabbit_password_hashing_sha256"),
+        ("new.est", "rabbit_password_hashing_sha256"),
+    ],
+)
+def test_an_algorithm_without_a_name_is_the_one_of_that_time(
+    version: object, algorithm: str
+) -> None:
+    (user,) = users({"name": "joe", "password_hash": "h"}, version=version).users
+    assert user.algorithm == algorithm
+
+
+@pytest.mark.parametrize("digest", ["sha256", "sha512", "md5"])
+def test_every_algorithm_of_rabbitmq_is_known(digest: str) -> None:
+    algorithm = f"rabbit_password_hashing_{digest}"
+    (user,) = users({"name": "joe", "hashing_algorithm": algorithm}).users
+    assert (user.algorithm, user.password_hash) == (algorithm, "")
+
+
+def test_a_password_in_plain_words_is_noticed() -> None:
+    assert users({"name": "joe", "password": "secret"}).passwords == {"joe": "secret"}
+
+
+@pytest.mark.parametrize(
+    ("entry", "told"),
+    [
+        ({}, "users[0].name: must be a text"),
+        ({"name": 5}, "users[0].name: must be a text"),
+        ({"name": "joe", "tags": 5}, "users[0].tags: must be a list of texts"),
+        ({"name": "joe", "tags": [5]}, "users[0].tags: must be a list of texts"),
+        (
+            {"name": "joe", "hashing_algorithm": "rot13"},
+            "users[0].hashing_algorithm: unknown algorithm 'rot13'",
+        ),
+    ],
+)
+def test_a_wrong_user_is_refused(entry: object, told: str) -> None:
+    assert refusal("users", entry) == told
+
+
+def test_what_is_noted_about_a_virtual_host_is_kept() -> None:
+    found = read_definitions({"vhosts": [{"name": "v", "tags": ["a"]}]})
+    assert found.vhosts == [("v", {"tags": ["a"]})]
+
+
+def test_permissions_are_patterns() -> None:
+    entry = {
+        "user": "joe",
+        "vhost": "/",
+        "configure": "^c",
+        "write": "^w",
+        "read": "^r",
+    }
+    (permission,) = read_definitions({"permissions": [entry]}).permissions
+    assert permission.may_configure("c")
+    assert permission.may_write("w")
+    assert permission.may_read("r")
+    assert refusal("permissions", {**entry, "write": "("}).startswith(
+        "permissions[0]: invalid regular expression '('"
+    )
+
+
+def test_topic_permissions_are_read() -> None:
+    entry = {"user": "u", "vhost": "/", "exchange": "x", "write": "w", "read": "r"}
+    (found,) = read_definitions({"topic_permissions": [entry]}).topic_permissions
+    assert (found.user, found.vhost, found.exchange) == ("u", "/", "x")
+    assert (found.write, found.read) == ("w", "r")
+
+
+def test_parameters_and_policies_are_kept_as_they_are() -> None:
+    shovel = {"component": "shovel", "vhost": "/", "name": "s", "value": {"a": 1}}
+    policy = {"vhost": "/", "name": "p", "pattern": "^q", "definition": {}}
+    found = read_definitions(
+        {
+            "parameters": [shovel],
+            "global_parameters": [{"name": "cluster_name", "value": "c"}],
+            "policies": [policy],
+        }
+    )
+    kept = [(one.vhost, one.component, one.name, one.value) for one in found.parameters]
+    assert kept == [
+        ("/", "shovel", "s", {"a": 1}),
+        ("", "", "cluster_name", "c"),
+        ("/", "policy", "p", policy),
+    ]
+
+
+def test_exchanges_are_read() -> None:
+    entry = {**EXCHANGE, "internal": True, "arguments": {"alternate-exchange": "y"}}
+    ((vhost, exchange),) = read_definitions({"exchanges": [entry]}).exchanges
+    assert (vhost, exchange.name, exchange.type_name) == ("/", "x", "topic")
+    assert (exchange.durable, exchange.auto_delete, exchange.internal) == (
+        True,
+        False,
+        True,
+    )
+    assert exchange.alternate == "y"
+
+
+def test_queues_are_read() -> None:
+    arguments = {"x-queue-type": "quorum", "x-delivery-limit": 5}
+    (queue,) = read_definitions({"queues": [{**QUEUE, "arguments": arguments}]}).queues
+    assert (queue.vhost, queue.name) == ("/", "q")
+    assert (queue.properties.durable, queue.properties.auto_delete) == (True, False)
+    assert queue.properties.arguments.table == arguments
+
+
+@pytest.mark.parametrize(
+    ("kind", "to_exchange"), [("queue", False), ("exchange", True)]
+)
+def test_bindings_are_read(kind: str, to_exchange: bool) -> None:
+    entry = {**BINDING, "destination_type": kind}
+    ((vhost, binding),) = read_definitions({"bindings": [entry]}).bindings
+    assert (vhost, binding.source, binding.destination) == ("/", "x", "q")
+    assert (binding.to_exchange, binding.key) == (to_exchange, b"a.#")
+
+
+@pytest.mark.parametrize(
+    ("section", "entry", "told"),
+    [
+        ("queues", {"name": "q"}, "queues[0].vhost: must be a text"),
+        (
+            "queues",
+            {**QUEUE, "durable": 1},
+            "queues[0].durable: must be true or false",
+        ),
+        (
+            "queues",
+            {**QUEUE, "arguments": 5},
+            "queues[0].arguments: must be an object",
+        ),
+        (
+            "queues",
+            {**QUEUE, "arguments": {"k" * 256: 1}},
+            "queues[0].arguments: key is longer than 255 octets",
+        ),
+        (
+            "queues",
+            {**QUEUE, "arguments": {"a": 2**70}},
+            "queues[0].arguments: ",
+        ),
+        (
+            "queues",
+            {**QUEUE, "arguments": {"x-queue-type": "stream"}},
+            "queues[0].arguments: invalid arg 'x-queue-type' for queue 'q' in",
+        ),
+        (
+            "exchanges",
+            {**EXCHANGE, "type": "x-delayed-message"},
+            "exchanges[0].type: unknown exchange type 'x-delayed-message'",
+        ),
+        (
+            "bindings",
+            {**BINDING, "destination_type": "topic"},
+            "bindings[0].destination_type: must be queue or exchange",
+        ),
+    ],
+)
+def test_what_cannot_be_declared_is_refused(
+    section: str, entry: object, told: str
+) -> None:
+    assert refusal(section, entry).startswith(told)

@@ -1,0 +1,212 @@
+"""Loading definitions: what is there afterwards, once, and after a restart."""
+
+import json
+import logging
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from amqpd.broker.catalogue import CommitFailed
+from amqpd.broker.definition_file import DefinitionsInvalid
+from amqpd.broker.definitions import load_definitions
+from tests.support.control_plane import ControlPlane
+
+FILE: dict[str, Any] = {
+    "rabbit_version": "3.13.7",
+    "users": [
+        {"name": "joe", "password": "secret", "tags": ["management"]},
+        {
+            "name": "guest",
+            "password_hash": "AQIDBEMMOXwY6PKx/JKP9PAqfsb4ozuD0Ta3pxxa9gEYBMmD",
+            "hashing_algorithm": "rabbit_password_hashing_sha256",
+            "tags": "administrator",
+        },
+    ],
+    "vhosts": [{"name": "v"}, {"name": "/"}],
+    "permissions": [
+        {"user": "joe", "vhost": "v", "configure": "^c", "write": "^w", "read": "^r"}
+    ],
+    "exchanges": [
+        {"name": "x", "vhost": "v", "type": "topic", "durable": True},
+        {"name": "t", "vhost": "v", "type": "fanout", "durable": False},
+    ],
+    "queues": [
+        {"name": "q", "vhost": "v", "durable": True, "arguments": {"x-max-length": 5}},
+        {"name": "u", "vhost": "v", "durable": False},
+    ],
+    "bindings": [
+        {
+            "source": source,
+            "vhost": "v",
+            "destination": destination,
+            "destination_type": kind,
+            "routing_key": "k",
+            "arguments": {},
+        }
+        for source, destination, kind in (
+            ("x", "q", "queue"),
+            ("t", "q", "queue"),
+            ("amq.topic", "x", "exchange"),
+            ("", "q", "queue"),
+        )
+    ],
+}
+
+
+@pytest.fixture
+def plane(tmp_path: Path) -> ControlPlane:
+    return ControlPlane(tmp_path)
+
+
+def changed(**sections: object) -> dict[str, Any]:
+    """The file with other sections."""
+    return {**FILE, **sections}
+
+
+def test_everything_is_there_at_once(plane: ControlPlane) -> None:
+    load_definitions(plane.broker, FILE)
+    vhost = plane.broker.vhosts["v"]
+    assert {"x", "t", "amq.topic"} <= set(vhost.exchanges)
+    assert {name: queue.durable for name, queue in vhost.queues.items()} == {
+        "q": True,
+        "u": False,
+    }
+    ends = {(one.source, one.destination) for one in vhost.router.bindings()}
+    assert ends == {("x", "q"), ("t", "q"), ("amq.topic", "x")}
+    joe = plane.broker.users.get("joe")
+    assert joe is not None
+    assert plane.broker.secret_fits(joe, "secret")
+    rights = plane.broker.permissions.get("joe", "v")
+    assert rights is not None
+    assert rights.may_configure("c")
+
+
+def test_what_is_durable_is_there_after_a_restart(plane: ControlPlane) -> None:
+    load_definitions(plane.broker, FILE)
+    queue_id = plane.broker.vhosts["v"].queues["q"].id
+    plane.reopen()
+    vhost = plane.broker.vhosts["v"]
+    assert list(vhost.queues) == ["q"]
+    assert vhost.queues["q"].id == queue_id
+    assert "t" not in vhost.exchanges
+    ends = {(one.source, one.destination) for one in vhost.router.bindings()}
+    assert ends == {("x", "q"), ("amq.topic", "x")}
+    assert plane.broker.users.names() == ["guest", "joe"]
+
+
+def test_loading_twice_changes_nothing(plane: ControlPlane) -> None:
+    load_definitions(plane.broker, FILE)
+    queue = plane.broker.vhosts["v"].queues["q"]
+    rows = [plane.rows(table) for table in ("queues", "exchanges", "bindings")]
+    load_definitions(plane.broker, FILE)
+    assert plane.broker.vhosts["v"].queues["q"] is queue
+    again = [plane.rows(table) for table in ("queues", "exchanges", "bindings")]
+    assert again == rows
+
+
+def test_what_is_declared_already_stays_as_it_is(plane: ControlPlane) -> None:
+    load_definitions(plane.broker, FILE)
+    queues = [{**FILE["queues"][0], "arguments": {"x-max-length": 6}}]
+    load_definitions(plane.broker, changed(queues=queues))
+    queue = plane.broker.vhosts["v"].queues["q"]
+    assert queue.arguments == {"x-max-length": 5}
+
+
+def test_rights_become_what_the_file_says(plane: ControlPlane) -> None:
+    load_definitions(plane.broker, FILE)
+    rights = [{**FILE["permissions"][0], "configure": ""}]
+    load_definitions(plane.broker, changed(permissions=rights))
+    plane.reopen()
+    permission = plane.broker.permissions.get("joe", "v")
+    assert permission is not None
+    assert not permission.may_configure("c")
+
+
+def test_the_same_binding_twice_in_a_file_is_one(plane: ControlPlane) -> None:
+    load_definitions(plane.broker, changed(bindings=FILE["bindings"] * 2))
+    assert len(list(plane.broker.vhosts["v"].router.bindings())) == 3
+
+
+@pytest.mark.parametrize(
+    ("sections", "told"),
+    [
+        ({"vhosts": []}, "there is no vhost 'v'"),
+        ({"users": []}, "there is no user 'joe'"),
+        ({"exchanges": []}, "binding from 'x' to 'q' in vhost 'v': no exchange 'x'"),
+        ({"queues": []}, "binding from 'x' to 'q' in vhost 'v': no destination 'q'"),
+        (
+            {"exchanges": [{**FILE["exchanges"][0], "name": "amq.x"}]},
+            "exchange 'amq.x' in vhost 'v' has a reserved name",
+        ),
+        (
+            {
+                "bindings": [
+                    {
+                        **FILE["bindings"][0],
+                        "source": "amq.headers",
+                        "arguments": {"x-match": "bad"},
+                    }
+                ]
+            },
+            "binding from 'amq.headers' to 'q' in vhost 'v': Invalid x-match",
+        ),
+    ],
+)
+def test_a_file_that_does_not_fit_is_refused_as_a_whole(
+    plane: ControlPlane, sections: dict[str, Any], told: str
+) -> None:
+    with pytest.raises(DefinitionsInvalid) as caught:
+        load_definitions(plane.broker, changed(**sections))
+    assert str(caught.value).startswith(told)
+    assert list(plane.broker.vhosts) == ["/"]
+    assert plane.rows("queues") == []
+    assert plane.broker.users.names() == ["guest"]
+
+
+def test_a_file_that_the_disk_refuses_is_not_loaded(plane: ControlPlane) -> None:
+    plane.break_disk("queues")
+    with pytest.raises(CommitFailed, match="disk is full"):
+        load_definitions(plane.broker, FILE)
+    assert list(plane.broker.vhosts) == ["/"]
+    assert plane.rows("exchanges") == []
+
+
+def test_predeclared_exchanges_in_a_file_are_there_already(plane: ControlPlane) -> None:
+    exchanges = [
+        *FILE["exchanges"],
+        {"name": "amq.direct", "vhost": "v", "type": "direct", "durable": True},
+        {"name": "", "vhost": "v", "type": "direct", "durable": True},
+    ]
+    load_definitions(plane.broker, changed(exchanges=exchanges))
+    assert [row[1] for row in plane.rows("exchanges")] == ["x"]
+
+
+def test_topic_rights_and_parameters_are_kept_with_a_warning(
+    plane: ControlPlane, caplog: pytest.LogCaptureFixture
+) -> None:
+    topic = {"user": "joe", "vhost": "v", "exchange": "x", "write": "w", "read": "r"}
+    sections = {
+        "topic_permissions": [topic],
+        "global_parameters": [{"name": "cluster_name", "value": "c"}],
+        "policies": [{"vhost": "v", "name": "p", "pattern": "", "definition": {}}],
+    }
+    with caplog.at_level(logging.WARNING):
+        load_definitions(plane.broker, changed(**sections))
+    assert caplog.messages == [
+        "definitions: global parameter 'cluster_name' is kept but not applied yet",
+        "definitions: policy 'p' is kept but not applied yet",
+        "definitions: the topic permissions of user 'joe' are kept but not applied yet",
+    ]
+    assert plane.rows("topic_permissions") == [("joe", "v", "x", "w", "r")]
+    assert plane.rows("parameters")[0] == ("", "", "cluster_name", '"c"')
+
+
+def test_the_definitions_of_the_server_tests_can_be_loaded(
+    plane: ControlPlane,
+) -> None:
+    path = Path(__file__).parents[2] / "server" / "definitions.json"
+    load_definitions(plane.broker, json.loads(path.read_text()))
+    limited = plane.broker.users.get("limited")
+    assert limited is not None
+    assert limited.tags == ()
