@@ -31,3 +31,23 @@ class UnknownDestination(RoutingError):
 
 class BindingInvalid(RoutingError):
     """The exchange type does not understand these arguments."""
+
+
+class BindingTypeInvalid(BindingInvalid):
+    """An argument that must be a string is none.
+
+    Several wire types become one Python type, so the caller, who has the octets, may
+    name the type better than this text does.
+    """
+
+    def __init__(self, key: str, value: object) -> None:
+        self.key = key
+        self.value = value
+        super().__init__(self.text(type(value).__name__))
+
+    def text(self, type_name: str) -> str:
+        """RabbitMQ's text for a value of that wire type."""
+        return (
+            f"Invalid {self.key} field type {type_name} "
+            f"(value {self.value!r}); expected longstr"
+        )

@@ -20,7 +20,7 @@ from decimal import Decimal
 from typing import Final, final
 
 from routing.binding import Binding, BindingTable, Target
-from routing.errors import BindingInvalid
+from routing.errors import BindingInvalid, BindingTypeInvalid
 
 _MATCH_KEY: Final = "x-match"
 _MATCH_ALL: Final = ("all", "all-with-x")
@@ -176,30 +176,13 @@ def _mode_of(binding: Binding) -> str:
     """Return the value of x-match; the texts are RabbitMQ's."""
     mode = binding.arguments.get(_MATCH_KEY, "all")
     if not isinstance(mode, str):
-        raise BindingInvalid(
-            f"Invalid x-match field type {_type_name(mode)} "
-            f"(value {mode!r}); expected longstr"
-        )
+        raise BindingTypeInvalid(_MATCH_KEY, mode)
     if mode not in _MATCH_ALL and mode not in _MATCH_ANY:
         raise BindingInvalid(
             f'Invalid x-match field value <<"{mode}">>; '
             "expected all, any, all-with-x, or any-with-x"
         )
     return mode
-
-
-def _type_name(value: object) -> str:
-    if isinstance(value, bool):
-        return "bool"
-    if isinstance(value, int):
-        return "signedint" if -(2**31) <= value < 2**31 else "long"
-    if isinstance(value, float):
-        return "double"
-    if isinstance(value, dict):
-        return "table"
-    if isinstance(value, list):
-        return "array"
-    return "void" if value is None else "binary"
 
 
 def _comparable(value: object) -> object:

@@ -239,7 +239,6 @@ class Router(Generic[D]):
 
     def _remove_bindings_to(self, target: Target) -> list[Binding]:
         removed = list(target.bindings_to)
-        target.bindings_to.clear()
         for binding in removed:
             self._forget(self._exchanges[binding.source], binding)
         return removed

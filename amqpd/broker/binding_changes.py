@@ -16,8 +16,9 @@ from amqpd.broker.queue import Queue
 from amqpd.broker.queue_changes import doomed_statements, take_out_doomed
 from amqpd.broker.statements import delete_binding, insert_binding
 from amqpd.broker.topology import Topology, exchange_key, queue_key
+from amqpd.wire.tables import type_name_in
 from routing.binding import Binding
-from routing.errors import BindingInvalid
+from routing.errors import BindingInvalid, BindingTypeInvalid
 
 
 @final
@@ -89,8 +90,12 @@ class Bind(Operation):
         """Return whether the binding is new."""
         try:
             return self._topology.router.bind(self._binding)
-        except BindingInvalid as error:
-            raise PreconditionFailed(str(error)) from None
+        except BindingTypeInvalid as error:
+            # Only the octets know which of the integer types it was.
+            type_name = type_name_in(self._binding.raw_arguments, error.key)
+            raise PreconditionFailed(error.text(type_name)) from None
+        except BindingInvalid as invalid:
+            raise PreconditionFailed(str(invalid)) from None
 
 
 @final

@@ -24,7 +24,8 @@ from amqpd.protocol.ports import PendingConnections
 logger = logging.getLogger("amqpd.ticker")
 
 DISPATCH_SECONDS_MAX: Final = 0.004
-SWEEP_SECONDS: Final = 1.0
+# Often enough for a heartbeat of one second, which is due every half.
+SWEEP_SECONDS: Final = 0.25
 # Waiting for the log: more than this is written to the page cache at once.
 WRITE_SIZE: Final = 1024 * 1024
 # A disk that is full, or dead, does not keep the broker from ending.
@@ -89,7 +90,7 @@ class Ticker:
             self._loop.call_soon(self._turn)
 
     def start_sweep(self, members: Callable[[], list[Client]]) -> None:
-        """Look after the deadlines of all connections once a second."""
+        """Look after the deadlines of all connections every SWEEP_SECONDS."""
         self._sweep = self._loop.call_later(SWEEP_SECONDS, self.start_sweep, members)
         now_ms = self.now_ms()
         for client in members():

@@ -15,6 +15,7 @@ from mypy_extensions import i64
 from pamqp import commands
 from pamqp.base import Frame
 
+from amqpd.broker.durability import Durability
 from amqpd.broker.errors import (
     AmqpError,
     CommandInvalid,
@@ -22,7 +23,6 @@ from amqpd.broker.errors import (
     NotImplementedHere,
     PreconditionFailed,
 )
-from amqpd.broker.ports import DurabilityWaiter
 from amqpd.broker.session import Session
 from amqpd.protocol import declaring
 from amqpd.protocol.consuming import ChannelConsumer, Consuming
@@ -33,7 +33,6 @@ from amqpd.protocol.publishing import Publishing
 from amqpd.protocol.transaction import Transaction
 from amqpd.wire.methods import Decoded, encode_method
 from confirms.publisher import PublisherConfirms
-from store.message_store import MessageStore
 
 # A transaction is one batch of the log and lands whole or not at all.
 TRANSACTION_SIZE_MAX: Final = 128 * 1024 * 1024
@@ -50,17 +49,17 @@ class Channel(ChannelFace):
         number: i64,
         session: Session,
         output: Output,
-        store: MessageStore[DurabilityWaiter],
+        durability: Durability,
         body_size_max: i64,
         connection: ConnectionFace,
         touched: list[Publishing],
     ) -> None:
         super().__init__(number, session)
         self.publishing = Publishing(
-            number, session, output, store, body_size_max, touched
+            number, session, output, durability, body_size_max, touched
         )
         self.consuming = Consuming(number, output, connection)
-        self.store = store
+        self.durability = durability
         # We closed it: everything but the client's close and close-ok is ignored.
         self.is_closing = False
         self.is_closed = False
@@ -191,7 +190,7 @@ def _tx_commit(channel: Channel, decoded: Decoded) -> None:
         commands.Tx.CommitOk(),
         "the disk refused the transaction; nothing of it is kept",
     )
-    channel.store.wait(reply, 1, 1)
+    channel.durability.wait(reply, 1, 1)
 
 
 def _tx_rollback(channel: Channel, decoded: Decoded) -> None:
@@ -272,11 +271,6 @@ def _get(channel: Channel, decoded: Decoded) -> None:
         channel.consuming.write_get_ok(queue, reference, bool(method.no_ack))
 
 
-def _ack(channel: Channel, decoded: Decoded) -> None:
-    method = cast(commands.Basic.Ack, decoded.method)
-    channel.consuming.ack(method.delivery_tag or 0, bool(method.multiple))
-
-
 def _nack(channel: Channel, decoded: Decoded) -> None:
     method = cast(commands.Basic.Nack, decoded.method)
     channel.consuming.reject(
@@ -308,6 +302,7 @@ def _recover_with(channel: Channel, requeue: bool) -> None:
 
 Handler = Callable[[Channel, Decoded], None]
 
+# basic.publish and basic.ack are not here: the connection knows them by sight.
 HANDLERS: Final[dict[int, Handler]] = {
     0x00140014: _flow,
     0x0028000A: declaring.exchange_declare,
@@ -323,7 +318,6 @@ HANDLERS: Final[dict[int, Handler]] = {
     0x003C0014: _consume,
     0x003C001E: _cancel,
     0x003C0046: _get,
-    0x003C0050: _ack,
     0x003C005A: _reject,
     0x003C0064: _recover_async,
     0x003C006E: _recover,

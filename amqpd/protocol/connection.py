@@ -52,9 +52,11 @@ from amqpd.wire.frames import (
     OVERHEAD,
     PROTOCOL_HEADER,
     SIZE_FUDGE,
+    UNKNOWN_FRAME,
     PartialFrame,
     byte_at,
     check_head,
+    described,
     method_frame,
     read_u16,
     read_u32,
@@ -69,6 +71,9 @@ UNITS_PER_TURN: Final[i64] = 2000
 # What held channels keep before the socket is not read any more.
 KEPT_SIZE_MAX: Final[i64] = 1024 * 1024
 
+# A method has two ids, a content header class, weight and body size.
+METHOD_SIZE_MIN: Final[i64] = 4
+HEADER_SIZE_MIN: Final[i64] = 12
 # Frame head and end, class, method, ticket, two empty names, flags.
 PUBLISH_SIZE_MIN: Final[i64] = OVERHEAD + 9
 
@@ -124,7 +129,7 @@ class Connection(ConnectionFace):
         self._pending = pending
         self._session: Session | None = None
         # The largest payload that a frame may have.
-        self._size_max: i64 = options.handshake.frame_max + SIZE_FUDGE - OVERHEAD
+        self._size_max: i64 = output.frame_max + SIZE_FUDGE - OVERHEAD
         self._is_open = False
         self._is_released = False
         self._partial = PartialFrame()
@@ -176,22 +181,25 @@ class Connection(ConnectionFace):
                     self._walk(self._chunks[-1])
                 else:
                     self._begin_read(self._incoming.popleft())
-            except ChannelException as error:
-                self._close_channel(self._channel_number, error)
-            except FrameMalformed as error:
-                # What cannot be taken apart names no method.
-                self._method_id = 0
-                self._fail(error)
-            except (AmqpError, WireError) as error:
-                self._fail(error)
-            except Exception as error:
-                logger.exception("connection %s: internal error", self.name)
-                self._fail(error)
+            except Exception as error:  # noqa: BLE001 - it is logged there
+                self._on_error(error)
         for publishing in self._touched:
             publishing.hand_over_waiting()
         self._touched.clear()
         if self.has_backlog():
             self._pending.add(self)
+
+    def _on_error(self, error: Exception) -> None:
+        """Close what the error says; one that nobody foresaw is ours and is logged."""
+        if isinstance(error, ChannelException):
+            self._close_channel(self._channel_number, error)
+            return
+        if isinstance(error, FrameMalformed):
+            # What cannot be taken apart names no method.
+            self._method_id = 0
+        elif not isinstance(error, (AmqpError, WireError)):
+            logger.error("connection %s: internal error", self.name, exc_info=error)
+        self._fail(error)
 
     def _begin_read(self, data: bytes) -> None:
         """Begin with what one read of the socket brought."""
@@ -344,18 +352,14 @@ class Connection(ConnectionFace):
         self, channel: Channel | None, frame_type: i64, frame: bytes
     ) -> None:
         """Take a frame that is not of the common kind."""
-        check_head(frame, 0, self._size_max)
         number = self._channel_number
         self._method_id = 0
+        _check_shape(frame_type, frame)
         if frame_type == HEARTBEAT:
             if number:
-                raise UnexpectedFrame("type 8, all octets = <<>>")
-            if len(frame) != OVERHEAD:
-                raise FrameMalformed("type 8, a heartbeat with a payload")
+                raise UnexpectedFrame(described(frame_type, b"", ""))
             return
         if frame_type == METHOD:
-            if len(frame) < OVERHEAD + 4:
-                raise FrameMalformed("type 1, a method shorter than its ids")
             self._method_id = read_u32(frame, HEAD_SIZE)
         if number == 0 or not self._is_open:
             self._take_control_frame(frame_type, frame)
@@ -380,9 +384,7 @@ class Connection(ConnectionFace):
             if self.control.state is State.AWAIT_CLOSE_OK:
                 return
             self._method_id = 0
-            raise UnexpectedFrame(
-                f"type {frame_type} on channel {self._channel_number}"
-            )
+            raise UnexpectedFrame(described(frame_type, frame[HEAD_SIZE:-1], ""))
         self.control.take_method(frame[HEAD_SIZE:-1], self._method_id, self._now_ms)
         session = self.control.session
         self._is_open = self.control.state is State.OPEN
@@ -413,7 +415,7 @@ class Connection(ConnectionFace):
             number,
             session,
             self.output,
-            self._broker.store,
+            self._broker.durability,
             self._body_size_max,
             self,
             self._touched,
@@ -508,9 +510,7 @@ class Connection(ConnectionFace):
             self._session.close()
 
     def _close_channel(self, number: i64, error: ChannelException) -> None:
-        channel = self.channels.get(number)
-        if channel is None or channel.is_closing:
-            return
+        channel = self.channels[number]
         self._kept_size -= channel.kept_size
         # What is settled is answered: nobody can ask for it again.
         channel.publishing.write_answers()
@@ -553,8 +553,21 @@ def _check_names(raw: bytes) -> None:
         raise SyntaxMalformed("basic.publish: the names do not fill the frame")
 
 
+def _check_shape(frame_type: i64, frame: bytes) -> None:
+    """Check that a frame is of a known type and long enough to be one."""
+    size = len(frame) - OVERHEAD
+    if (
+        (frame_type == METHOD and size >= METHOD_SIZE_MIN)
+        or (frame_type == HEADER and size >= HEADER_SIZE_MIN)
+        or frame_type == BODY
+        or (frame_type == HEARTBEAT and size == 0)
+    ):
+        return
+    payload = frame[HEAD_SIZE:-1]
+    raise FrameMalformed(described(frame_type, payload, UNKNOWN_FRAME))
+
+
 def _no_frame_end(data: bytes, pos: i64, after: i64) -> FrameMalformed:
-    return FrameMalformed(
-        f"type {data[pos]}, channel {read_u16(data, pos + 1)}: "
-        f"the frame ends with {data[after - 1]}, not with 206"
-    )
+    payload = data[pos + HEAD_SIZE : after - 1]
+    detail = f"{{invalid_frame_end_marker,{byte_at(data, after - 1)}}}"
+    return FrameMalformed(described(byte_at(data, pos), payload, detail))

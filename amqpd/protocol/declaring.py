@@ -58,11 +58,7 @@ class Answer:
         if self._method is None:
             self._succeed(None)
         else:
-            self._succeed(
-                commands.Queue.DeclareOk(
-                    outcome.name, outcome.ready_count, outcome.consumer_count
-                )
-            )
+            self._succeed(_declare_ok(outcome))
 
     def on_queue_deleted(self, outcome: int | AmqpError) -> None:
         """The queue is gone with so many messages, or an error why not."""
@@ -266,6 +262,15 @@ def queue_purge(channel: ChannelFace, decoded: Decoded) -> None:
         channel.session.vhost.surroundings.store.wait(waiter, 1, 1)
     elif reply is not None:
         channel.reply(reply)
+
+
+def _declare_ok(queue: Queue) -> commands.Queue.DeclareOk:
+    # Set one by one: pamqp's constructor refuses names that RabbitMQ allows.
+    method = commands.Queue.DeclareOk()
+    method.queue = queue.name
+    method.message_count = queue.ready_count
+    method.consumer_count = queue.consumer_count
+    return method
 
 
 def _arguments(table: object, decoded: Decoded) -> Arguments:

@@ -16,6 +16,7 @@ from typing import Final, final
 from librt.strings import BytesWriter, read_i64_be
 from mypy_extensions import i64
 
+from amqpd.broker.durability import Durability
 from amqpd.broker.errors import PreconditionFailed, UnexpectedFrame
 from amqpd.broker.message import Message
 from amqpd.broker.ports import DurabilityWaiter
@@ -25,7 +26,7 @@ from amqpd.broker.session import Session
 from amqpd.protocol.output import Answerer, Output
 from amqpd.protocol.sending import write_ack, write_return
 from amqpd.protocol.transaction import Transaction
-from amqpd.wire.errors import FrameMalformed
+from amqpd.wire.errors import SyntaxMalformed
 from amqpd.wire.frames import (
     BODY,
     FRAME_END,
@@ -37,14 +38,15 @@ from amqpd.wire.frames import (
 )
 from amqpd.wire.properties import (
     HAS_EXPIRATION,
+    HAS_UNKNOWN_MODE,
     HAS_USER_ID,
+    delivery_mode,
     expiration,
     headers,
     user_id,
     walk_properties,
 )
 from confirms.publisher import PublisherConfirms
-from store.message_store import MessageStore
 
 BASIC: Final = 60
 NO_ROUTE: Final = 312
@@ -68,7 +70,7 @@ class Publishing(DurabilityWaiter, Answerer):
         number: i64,
         session: Session,
         output: Output,
-        store: MessageStore[DurabilityWaiter],
+        durability: Durability,
         body_size_max: i64,
         touched: "list[Publishing]",
     ) -> None:
@@ -79,7 +81,7 @@ class Publishing(DurabilityWaiter, Answerer):
         self.is_receiving = False
         self._session = session
         self._output = output
-        self._store = store
+        self._durability = durability
         self._body_size_max: i64 = body_size_max
         self._is_answering = False
         # Who has numbers to hand over when the current read has been processed.
@@ -109,7 +111,7 @@ class Publishing(DurabilityWaiter, Answerer):
 
         Raises:
             UnexpectedFrame: no header was due, or one of another class.
-            FrameMalformed: it is too short to be one.
+            SyntaxMalformed: it is too short to be one.
             PreconditionFailed: it announces a body larger than is allowed.
         """
         if not self.is_receiving:
@@ -193,7 +195,7 @@ class Publishing(DurabilityWaiter, Answerer):
         """
         message = Message(route.address, content, body, facts, now_ms)
         queues = route.queues
-        if facts & (HAS_EXPIRATION | HAS_USER_ID):
+        if facts & (HAS_EXPIRATION | HAS_USER_ID | HAS_UNKNOWN_MODE):
             self._check_properties(message, now_ms)
         if route.asks_message:
             table = headers(content, HEAD_SIZE)
@@ -215,6 +217,11 @@ class Publishing(DurabilityWaiter, Answerer):
 
     def _check_properties(self, message: Message, now_ms: i64) -> None:
         content = message.content
+        if message.facts & HAS_UNKNOWN_MODE:
+            mode = delivery_mode(content, HEAD_SIZE)
+            raise PreconditionFailed(
+                f"invalid message: {{delivery_mode_unknown,{mode}}}"
+            )
         if message.facts & HAS_USER_ID:
             claimed = user_id(content, HEAD_SIZE)
             user = self._session.user
@@ -248,7 +255,7 @@ class Publishing(DurabilityWaiter, Answerer):
     def hand_over_waiting(self) -> None:
         """Give the numbers that wait for the disk to the log: a read has ended."""
         if self._wait_first:
-            self._store.wait(self, self._wait_first, self._wait_last)
+            self._durability.wait(self, self._wait_first, self._wait_last)
             self._wait_first = 0
 
     def on_durable(self, first: i64, last: i64) -> None:
@@ -294,14 +301,12 @@ def check_header(data: bytes, start: i64, end: i64, body_size_max: i64) -> i64:
     """Check the fixed part of the header frame data[start:end]; return the body size.
 
     Raises:
-        FrameMalformed: it is too short to be a content header.
+        SyntaxMalformed: it is too short to be a content header.
         UnexpectedFrame: it is not basic's, or its weight is not 0.
         PreconditionFailed: the body would be larger than `body_size_max`.
     """
     if end - start < HEADER_PAYLOAD_SIZE_MIN + OVERHEAD:
-        raise FrameMalformed(
-            f"type 2, content header of {end - start - OVERHEAD} octets is too short"
-        )
+        raise SyntaxMalformed("the content header is cut off")
     class_id = read_u16(data, start + HEAD_SIZE)
     if class_id != BASIC:
         raise UnexpectedFrame(

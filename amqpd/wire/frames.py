@@ -29,6 +29,10 @@ OVERHEAD: Final = 8
 # eight octets around the payload are let through.
 SIZE_FUDGE: Final = 8
 
+# So much of a payload is shown in an error text.
+SNIPPET_SIZE: Final = 16
+UNKNOWN_FRAME: Final = "unknown_frame"
+
 PROTOCOL_HEADER: Final = b"AMQP\x00\x00\x09\x01"
 HEARTBEAT_FRAME: Final = b"\x08\x00\x00\x00\x00\x00\x00\xce"
 
@@ -70,23 +74,29 @@ def method_frame(channel: i64, payload: bytes) -> bytes:
 
 
 def check_head(data: bytes, offset: i64, size_max: i64) -> None:
-    """Refuse a frame by its first seven octets.
+    """Refuse a frame that is too large by its first seven octets.
 
     Raises:
-        FrameMalformed: unknown type, or a payload larger than `size_max`.
+        FrameMalformed: the payload is larger than `size_max`.
     """
-    frame_type = byte_at(data, offset)
-    if (frame_type < METHOD or frame_type > BODY) and frame_type != HEARTBEAT:
-        channel = read_u16(data, offset + 1)
-        raise FrameMalformed(
-            f"type {frame_type}, channel {channel}: no such frame type"
-        )
     size = read_u32(data, offset + 3)
     if size > size_max:
-        raise FrameMalformed(
-            f"type {frame_type}, payload of {size} octets, "
-            f"more than the {size_max} that frame_max allows"
-        )
+        # RabbitMQ names the limit without the fudge.
+        limit = size_max - SIZE_FUDGE
+        detail = f"{{frame_too_large,{size},{limit}}}"
+        raise FrameMalformed(described(byte_at(data, offset), b"", detail))
+
+
+def described(frame_type: i64, payload: bytes, detail: str) -> str:
+    """A frame and what is the matter with it, in RabbitMQ's words."""
+    extent = "all" if len(payload) <= SNIPPET_SIZE else f"first {SNIPPET_SIZE}"
+    shown = payload[:SNIPPET_SIZE]
+    if shown and all(32 <= octet < 127 for octet in shown):
+        octets = f'<<"{shown.decode()}">>'
+    else:
+        octets = "<<" + ",".join(str(octet) for octet in shown) + ">>"
+    text = f"type {frame_type}, {extent} octets = {octets}"
+    return f"{text}: {detail}" if detail else text
 
 
 @final

@@ -44,6 +44,8 @@ HAS_DELAY: Final = 256
 HAS_DEDUPLICATION: Final = 512
 HAS_STREAM_FILTER: Final = 1024
 HAS_DEATH: Final = 2048
+#: A delivery mode that is neither 1 nor 2.
+HAS_UNKNOWN_MODE: Final = 4096
 #: The priority itself: (facts >> PRIORITY_SHIFT) & 255.
 PRIORITY_SHIFT: Final = 16
 
@@ -66,11 +68,13 @@ _TYPE: Final = 0x0020
 _USER_ID: Final = 0x0010
 _APP_ID: Final = 0x0008
 _CLUSTER_ID: Final = 0x0004
-# A class has at most 14 properties here: the continuation bit and the one above it
-# mean nothing, and a client that takes them seriously would misread the rest.
-_UNKNOWN_FLAGS: Final = 0x0003
+# More flags would follow, but basic has 14 properties: a client that takes this bit
+# seriously would misread the rest. The bit above it means nothing and is relayed, as
+# RabbitMQ does.
+_CONTINUATION: Final = 0x0001
 _BEHIND_PRIORITY: Final = 0x07FC
 
+_DELIVERY_MODE_TRANSIENT: Final = 1
 _DELIVERY_MODE_PERSISTENT: Final = 2
 
 # Header keys with their length octet in front, as big-endian numbers.
@@ -106,13 +110,13 @@ def walk_properties(data: bytes, start: i64, end: i64) -> i64:
         # What most publishers send, and nothing else.
         if position + 1 != end:
             raise SyntaxMalformed("content header does not end with its properties")
-        return PERSISTENT if i64(data[position]) == _DELIVERY_MODE_PERSISTENT else 0
+        return _mode_facts(i64(data[position]))
     return _walk_values(data, position, end, flags)
 
 
 def _walk_values(data: bytes, start: i64, end: i64, flags: i64) -> i64:
-    if flags & _UNKNOWN_FLAGS:
-        raise SyntaxMalformed("content header has unknown property flags")
+    if flags & _CONTINUATION:
+        raise SyntaxMalformed("content header has more property flags than basic has")
     position = start
     facts: i64 = 0
     if flags & _CONTENT_TYPE:
@@ -125,8 +129,7 @@ def _walk_values(data: bytes, start: i64, end: i64, flags: i64) -> i64:
         facts = HAS_HEADERS | _walk_headers(data, content, position)
     if flags & _DELIVERY_MODE:
         _check_room(position, 1, end)
-        if i64(data[position]) == _DELIVERY_MODE_PERSISTENT:
-            facts |= PERSISTENT
+        facts |= _mode_facts(i64(data[position]))
         position += 1
     if flags & _PRIORITY:
         _check_room(position, 1, end)
@@ -138,6 +141,12 @@ def _walk_values(data: bytes, start: i64, end: i64, flags: i64) -> i64:
     if position != end:
         raise SyntaxMalformed("content header does not end with its properties")
     return facts
+
+
+def _mode_facts(mode: i64) -> i64:
+    if mode == _DELIVERY_MODE_PERSISTENT:
+        return PERSISTENT
+    return 0 if mode == _DELIVERY_MODE_TRANSIENT else HAS_UNKNOWN_MODE
 
 
 def _rest_facts(flags: i64) -> i64:
@@ -229,6 +238,11 @@ def _fact_of_7(key: i64) -> i64:
 
 
 # -- reading what was walked
+
+
+def delivery_mode(data: bytes, start: i64) -> int | None:
+    """Return the delivery mode as it was sent; None if there is none."""
+    return _octet(data, start, _DELIVERY_MODE)
 
 
 def expiration(data: bytes, start: i64) -> bytes:

@@ -1,5 +1,7 @@
 """Exchanges, bindings, and the walk through them."""
 
+from collections.abc import Callable
+
 import pytest
 
 from routing.binding import Binding
@@ -126,6 +128,12 @@ def test_alternates_of_exchanges_on_the_way_are_used() -> None:
     assert found(made) == "q"
 
 
+def test_an_exchange_is_added_with_its_alternate() -> None:
+    made = router(("B", "q"))
+    made.add_exchange("E", "fanout", "B", {})
+    assert found(made, "E") == "q"
+
+
 def test_a_cycle_of_alternates_ends() -> None:
     made = router()
     made.set_alternate("A", "B")
@@ -206,6 +214,15 @@ def test_a_removed_binding_leads_nowhere() -> None:
     assert found(made) == "p"
     assert not made.unbind(binding("A", "q"))
     assert not made.unbind(binding("X", "q"))
+
+
+def test_a_binding_is_there_from_bind_to_unbind() -> None:
+    made = router(("A", "q"))
+    assert made.has_binding(binding("A", "q"))
+    assert not made.has_binding(binding("A", "p"))
+    assert not made.has_binding(binding("X", "q"))
+    made.unbind(binding("A", "q"))
+    assert not made.has_binding(binding("A", "q"))
 
 
 def test_bindings_are_listed_by_either_end() -> None:
@@ -348,3 +365,52 @@ def test_only_a_resolution_by_the_default_exchange_ends_with_any_new_queue() -> 
     assert not by_default.is_current()
     assert bound.is_current()
     assert resolve(made).destinations == ["queue k"]
+
+
+def bind_more(made: Router[str]) -> None:
+    made.bind(binding("B", "p"))
+
+
+def unbind(made: Router[str]) -> None:
+    made.unbind(binding("B", "q"))
+
+
+def replace_destination(made: Router[str]) -> None:
+    made.add_destination("q", "new q")
+
+
+def add_to_the_default_exchange(made: Router[str]) -> None:
+    made.add_destination("k", "queue k")
+
+
+def remove_from_the_default_exchange(made: Router[str]) -> None:
+    made.remove_destination("s")
+
+
+def add_the_missing_alternate(made: Router[str]) -> None:
+    made.add_exchange("E", "fanout", None, {})
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        bind_more,
+        unbind,
+        replace_destination,
+        add_to_the_default_exchange,
+        remove_from_the_default_exchange,
+        add_the_missing_alternate,
+    ],
+)
+def test_changes_of_two_exchanges_never_cancel_out(
+    change: Callable[[Router[str]], None],
+) -> None:
+    # A leads to B, which has the queue q, to C, whose alternate is the default
+    # exchange, and to D, whose alternate is missing.
+    made = router(("A", "B"), ("B", "q"), ("A", "C"), ("A", "D"))
+    made.set_alternate("C", "")
+    made.set_alternate("D", "E")
+    resolution = resolve(made)
+    change(made)
+    made.set_alternate("A", "B")
+    assert not resolution.is_current()

@@ -137,10 +137,18 @@ def test_octets_behind_a_header_without_properties_are_refused() -> None:
         walk(with_flags(0, b"\x00"))
 
 
-@pytest.mark.parametrize("flags", [0x0001, 0x0002, 0x1001])
-def test_flags_of_no_property_are_refused(flags: int) -> None:
-    with pytest.raises(SyntaxMalformed, match="unknown property flags"):
+@pytest.mark.parametrize("flags", [0x0001, 0x1001])
+def test_a_continuation_of_the_flags_is_refused(flags: int) -> None:
+    with pytest.raises(SyntaxMalformed, match="more property flags"):
         walk(with_flags(flags, b"\x02"))
+
+
+def test_the_flag_that_means_nothing_has_no_value() -> None:
+    assert walk(with_flags(0x1002, b"\x02")) == properties.PERSISTENT
+
+
+def test_a_delivery_mode_that_does_not_exist_is_a_fact() -> None:
+    assert walk(with_flags(0x1000, b"\x03")) == properties.HAS_UNKNOWN_MODE
 
 
 @pytest.mark.parametrize(
