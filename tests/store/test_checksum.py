@@ -1,5 +1,7 @@
 """The checksum is zlib's, whoever computes it."""
 
+import subprocess
+import sys
 import zlib
 
 from store.checksum import crc32
@@ -12,3 +14,13 @@ def test_the_checksum_is_zlibs_for_every_length_and_seed() -> None:
             assert crc32(data[:size], seed) == zlib.crc32(data[:size], seed)
     view = memoryview(data)[3:700]
     assert crc32(view, 9) == zlib.crc32(view, 9)
+
+
+def test_without_isal_it_is_zlib_that_computes_it() -> None:
+    code = (
+        "import sys, zlib\n"
+        "sys.modules['isal'] = None\n"
+        "import store.checksum\n"
+        "assert store.checksum.crc32 is zlib.crc32\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)

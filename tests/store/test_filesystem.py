@@ -1,0 +1,132 @@
+"""The operating system's files: what each call promises, tried on a real disk."""
+
+import errno
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from store.filesystem import FileSystem, OsFileSystem
+from tests.support.memory_filesystem import MemoryFileSystem
+
+
+def both(tmp_path: Path, kind: str) -> tuple[FileSystem, str]:
+    """The real one and the one in memory behave alike."""
+    filesystem: FileSystem = OsFileSystem() if kind == "os" else MemoryFileSystem()
+    return filesystem, str(tmp_path)
+
+
+KINDS = pytest.mark.parametrize("kind", ["os", "memory"])
+
+
+@KINDS
+def test_what_is_written_is_read(tmp_path: Path, kind: str) -> None:
+    filesystem, directory = both(tmp_path, kind)
+    path = f"{directory}/file"
+    descriptor = filesystem.create(path)
+    filesystem.write(descriptor, [b"ab", b"", b"cd"], 3)
+    filesystem.sync(descriptor)
+    filesystem.close(descriptor)
+    assert filesystem.read_file(path) == b"\0\0\0abcd"
+    assert filesystem.size(path) == 7
+    assert filesystem.exists(path)
+
+
+@KINDS
+def test_more_buffers_than_one_call_takes_are_all_written(
+    tmp_path: Path, kind: str
+) -> None:
+    filesystem, directory = both(tmp_path, kind)
+    buffers = [b"%d," % i for i in range(3000)]
+    descriptor = filesystem.create(f"{directory}/file")
+    filesystem.write(descriptor, buffers, 0)
+    assert filesystem.read_file(f"{directory}/file") == b"".join(buffers)
+    filesystem.close(descriptor)
+
+
+@KINDS
+def test_creating_replaces(tmp_path: Path, kind: str) -> None:
+    filesystem, directory = both(tmp_path, kind)
+    for data in (b"long", b"x"):
+        descriptor = filesystem.create(f"{directory}/file")
+        filesystem.write(descriptor, [data], 0)
+        filesystem.close(descriptor)
+    assert filesystem.read_file(f"{directory}/file") == b"x"
+
+
+@KINDS
+def test_allocated_blocks_read_as_zeros_and_can_be_cut(
+    tmp_path: Path, kind: str
+) -> None:
+    filesystem, directory = both(tmp_path, kind)
+    descriptor = filesystem.create(f"{directory}/file")
+    filesystem.write(descriptor, [b"ab"], 0)
+    filesystem.allocate(descriptor, 10)
+    assert filesystem.read_file(f"{directory}/file") == b"ab" + bytes(8)
+    filesystem.truncate(descriptor, 1)
+    assert filesystem.read_file(f"{directory}/file") == b"a"
+    filesystem.close(descriptor)
+
+
+@KINDS
+def test_names_are_listed_renamed_and_removed(tmp_path: Path, kind: str) -> None:
+    filesystem, directory = both(tmp_path, kind)
+    filesystem.make_directory(f"{directory}/a/b")
+    filesystem.make_directory(f"{directory}/a/b")
+    for name in ("one", "two"):
+        filesystem.close(filesystem.create(f"{directory}/a/b/{name}"))
+    filesystem.rename(f"{directory}/a/b/one", f"{directory}/a/b/two")
+    filesystem.sync_directory(f"{directory}/a/b")
+    assert filesystem.list_directory(f"{directory}/a/b") == ["two"]
+    filesystem.remove(f"{directory}/a/b/two")
+    filesystem.remove(f"{directory}/a/b/two")
+    assert filesystem.list_directory(f"{directory}/a/b") == []
+
+
+@KINDS
+def test_what_is_missing_is_empty(tmp_path: Path, kind: str) -> None:
+    filesystem, directory = both(tmp_path, kind)
+    assert filesystem.list_directory(f"{directory}/missing") == []
+    assert filesystem.size(f"{directory}/missing") == 0
+    assert not filesystem.exists(f"{directory}/missing")
+
+
+@KINDS
+def test_a_lock_excludes_until_it_is_closed(tmp_path: Path, kind: str) -> None:
+    filesystem, directory = both(tmp_path, kind)
+    descriptor = filesystem.lock(f"{directory}/lock")
+    with pytest.raises(BlockingIOError):
+        filesystem.lock(f"{directory}/lock")
+    filesystem.close(descriptor)
+    filesystem.close(filesystem.lock(f"{directory}/lock"))
+
+
+def test_a_write_that_is_cut_short_is_finished(tmp_path: Path) -> None:
+    """At a size limit a write takes a part and then refuses, as on a full disk."""
+    limit = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (5, 5))"
+    path = tmp_path / "file"
+    # In a process of its own: the limit stays. SIGXFSZ is ignored by Python.
+    code = (
+        f"{limit}\n"
+        "from store.filesystem import OsFileSystem\n"
+        "f = OsFileSystem()\n"
+        f"d = f.create({str(path)!r})\n"
+        "try: f.write(d, [b'abc', b'defgh'], 0)\n"
+        "except OSError as exc: print(exc.errno)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.strip() == str(errno.EFBIG)
+    assert path.read_bytes() == b"abcde"
+
+
+def test_files_are_private(tmp_path: Path) -> None:
+    filesystem = OsFileSystem()
+    filesystem.make_directory(f"{tmp_path}/private")
+    descriptor = filesystem.create(f"{tmp_path}/private/file")
+    assert os.fstat(descriptor).st_mode & 0o077 == 0
+    assert os.stat(f"{tmp_path}/private").st_mode & 0o077 == 0
+    filesystem.close(descriptor)
