@@ -1,0 +1,381 @@
+"""A client's socket: when it is read, what is written, when it is dropped."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+from pamqp import commands
+
+from amqpd.broker.errors import ConnectionForced
+from amqpd.clock import Clock
+from amqpd.net.ticker import Ticker
+from amqpd.net.transport import LINGER_MS, ClientTransport
+from amqpd.protocol.connection import UNITS_PER_TURN, Connection
+from amqpd.protocol.control import ConnectionOptions
+from amqpd.protocol.output import Output
+from tests.support.connection_pair import HANDSHAKE, Bench, cut, method, tune_ok
+from tests.support.raw_client import (
+    ALL_CAPABILITIES,
+    METHOD,
+    PROTOCOL_HEADER,
+    encode_frame,
+    encode_start_ok,
+    plain,
+)
+
+QOS = method(1, commands.Basic.Qos())
+
+
+class NotingTransport(asyncio.Transport):
+    """Asyncio's end of a socket, whose kernel takes what the test lets it take."""
+
+    def __init__(self, peer: tuple[str, int] | None) -> None:
+        super().__init__()
+        self.written = b""
+        self.in_buffer = 0
+        self.limits: tuple[int | None, int | None] = (None, None)
+        self.is_reading_now = True
+        self.is_closed = False
+        self.is_aborted = False
+        self.socket = socket.socket()
+        self._peer = peer
+
+    def get_extra_info(self, name: str, default: Any = None) -> Any:
+        return {
+            "socket": self.socket,
+            "peername": self._peer,
+            "sockname": ("127.0.0.1", 5672),
+        }[name]
+
+    def set_write_buffer_limits(
+        self, high: int | None = None, low: int | None = None
+    ) -> None:
+        self.limits = (high, low)
+
+    def get_write_buffer_size(self) -> int:
+        return self.in_buffer
+
+    def write(self, data: bytes | bytearray | memoryview[Any]) -> None:
+        self.written += data
+
+    def pause_reading(self) -> None:
+        assert self.is_reading_now
+        self.is_reading_now = False
+
+    def resume_reading(self) -> None:
+        assert not self.is_reading_now
+        self.is_reading_now = True
+
+    def is_closing(self) -> bool:
+        return self.is_closed or self.is_aborted
+
+    def close(self) -> None:
+        self.is_closed = True
+
+    def abort(self) -> None:
+        self.is_aborted = True
+
+
+class Socket:
+    """A client transport on a noting transport, fed and flushed by hand."""
+
+    def __init__(
+        self,
+        bench: Bench,
+        ticker: Ticker,
+        peer: tuple[str, int] | None = ("127.0.0.1", 1234),
+    ) -> None:
+        self.members: set[ClientTransport] = set()
+        self.ticker = ticker
+        self.buffer = memoryview(bytearray(1024 * 1024))
+        self.transport = NotingTransport(peer)
+        self._bench = bench
+        self.client = ClientTransport(ticker, self.buffer, self._make, self.members)
+
+    def _make(
+        self, output: Output, name: str, is_loopback: bool, now_ms: int
+    ) -> Connection:
+        return Connection(
+            self._bench.broker,
+            ConnectionOptions(HANDSHAKE),
+            output,
+            self.ticker.pending,
+            name,
+            is_loopback,
+            now_ms,
+        )
+
+    @property
+    def connection(self) -> Connection:
+        connection = self.client.connection
+        assert connection is not None
+        return connection
+
+    def open(self) -> None:
+        """Accept, log in, open channel 1."""
+        self.client.connection_made(self.transport)
+        start_ok = encode_start_ok(b"PLAIN", plain("guest", "guest"), ALL_CAPABILITIES)
+        self.receive(
+            PROTOCOL_HEADER,
+            encode_frame(METHOD, 0, start_ok),
+            tune_ok(),
+            method(0, commands.Connection.Open("/")),
+            method(1, commands.Channel.Open()),
+        )
+        self.names()
+
+    def receive(self, *pieces: bytes) -> None:
+        """Something was read from the socket."""
+        data = b"".join(pieces)
+        self.client.get_buffer(-1)[: len(data)] = data
+        self.client.buffer_updated(len(data))
+
+    def flush(self) -> None:
+        """Write as the ticker does it."""
+        self.ticker.outputs.take_dirty()
+        self.client.flush()
+
+    def names(self) -> list[str]:
+        """Flush; the methods that were written."""
+        self.flush()
+        frames, _ = cut(self.transport.written)
+        self.transport.written = b""
+        return [frame.method.name for frame in frames]
+
+
+@pytest.fixture
+async def ticker(bench: Bench) -> AsyncIterator[Ticker]:
+    loop = asyncio.get_running_loop()
+    fatal: list[BaseException] = []
+    ticker = Ticker(bench.broker, Clock(), loop, 3600.0, fatal.append)
+    yield ticker
+    ticker.close()
+    assert fatal == []
+
+
+@pytest.fixture
+async def opened(bench: Bench, ticker: Ticker) -> AsyncIterator[Socket]:
+    opened = Socket(bench, ticker)
+    opened.open()
+    yield opened
+    opened.client.connection_lost(None)
+    opened.transport.socket.close()
+
+
+async def test_an_accepted_socket_is_kept_alive_and_named(opened: Socket) -> None:
+    assert opened.connection.name == "127.0.0.1:1234 -> 127.0.0.1:5672"
+    accepted = opened.transport.socket
+    assert accepted.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
+    assert opened.members == {opened.client}
+    assert opened.transport.limits == (128 * 1024, 32 * 1024)
+
+
+@pytest.mark.parametrize(
+    ("peer", "name"),
+    [
+        (("::1", 7, 0, 0), "[::1]:7"),
+        (("10.0.0.1", 7), "10.0.0.1:7"),
+        (None, "unknown"),
+    ],
+)
+async def test_peers_have_the_names_that_rabbitmq_gives_them(
+    bench: Bench, ticker: Ticker, peer: tuple[str, int] | None, name: str
+) -> None:
+    accepted = Socket(bench, ticker, peer)
+    accepted.client.connection_made(accepted.transport)
+    assert accepted.connection.name == f"{name} -> 127.0.0.1:5672"
+    accepted.client.connection_lost(None)
+    accepted.transport.socket.close()
+
+
+async def test_what_is_read_is_answered_with_the_flush(opened: Socket) -> None:
+    opened.receive(QOS)
+    assert opened.transport.written == b""
+    assert opened.names() == ["Basic.QosOk"]
+
+
+async def test_a_socket_with_a_backlog_is_not_read(opened: Socket) -> None:
+    opened.receive(QOS * (UNITS_PER_TURN + 1))
+    assert not opened.transport.is_reading_now
+    assert opened.ticker.paused == {opened.client}
+    opened.connection.advance(0)
+    opened.client.regulate_reading()
+    assert opened.transport.is_reading_now
+    assert opened.ticker.paused == set()
+    opened.client.regulate_reading()
+    assert opened.transport.is_reading_now
+
+
+async def test_no_socket_is_read_while_the_disk_is_behind(opened: Socket) -> None:
+    opened.ticker.is_disk_behind = True
+    opened.receive(QOS)
+    assert not opened.transport.is_reading_now
+    opened.ticker.is_disk_behind = False
+    opened.client.regulate_reading()
+    assert opened.transport.is_reading_now
+
+
+async def test_a_client_that_is_not_read_is_not_missed(opened: Socket) -> None:
+    opened.ticker.is_disk_behind = True
+    opened.receive(QOS)
+    now_ms = opened.ticker.now_ms()
+    for step in range(1, 5):
+        opened.client.on_time(now_ms + step * 60_000)
+    assert not opened.connection.control.is_closed
+    opened.ticker.is_disk_behind = False
+    opened.client.regulate_reading()
+    for step in range(5, 9):
+        opened.client.on_time(now_ms + step * 60_000)
+    assert opened.connection.control.is_closed
+
+
+async def test_nothing_is_written_while_the_kernel_takes_nothing(
+    opened: Socket,
+) -> None:
+    opened.client.pause_writing()
+    opened.transport.in_buffer = 200_000
+    opened.receive(QOS)
+    assert opened.names() == []
+    opened.transport.in_buffer = 10_000
+    opened.client.resume_writing()
+    assert opened.connection.output.in_transport == 10_000
+    assert opened.ticker.outputs.has_work()
+    assert opened.names() == ["Basic.QosOk"]
+
+
+async def test_what_the_transport_holds_counts_for_the_marks(opened: Socket) -> None:
+    opened.transport.in_buffer = 123_456
+    opened.receive(QOS)
+    opened.client.flush()
+    assert opened.connection.output.in_transport == 123_456
+
+
+async def test_a_closed_connection_is_closed_once_all_is_written(
+    opened: Socket,
+) -> None:
+    opened.receive(method(0, commands.Connection.Close(200, "bye", 0, 0)))
+    assert not opened.transport.is_closed
+    assert opened.names() == ["Connection.CloseOk"]
+    assert opened.transport.is_closed
+    # A transport that is closing is neither read nor paused any more.
+    opened.client.regulate_reading()
+    assert opened.transport.is_reading_now
+
+
+async def test_a_large_rest_is_written_before_the_socket_is_closed(
+    opened: Socket,
+) -> None:
+    opened.connection.output.send_body(1, bytes(600_000))
+    opened.receive(method(0, commands.Connection.Close(200, "bye", 0, 0)))
+    opened.flush()
+    assert not opened.transport.is_closed
+    while opened.ticker.outputs.has_work():
+        opened.flush()
+    assert opened.transport.is_closed
+    frames, _ = cut(opened.transport.written)
+    assert frames[-1].method.name == "Connection.CloseOk"
+
+
+async def test_our_close_is_written_with_the_next_turn(opened: Socket) -> None:
+    opened.client.close(ConnectionForced("over"))
+    assert opened.names() == ["Connection.Close"]
+    assert not opened.transport.is_closed
+
+
+async def test_a_closed_client_that_does_not_read_is_dropped_after_a_while(
+    opened: Socket,
+) -> None:
+    opened.client.pause_writing()
+    opened.receive(method(0, commands.Connection.Close(200, "bye", 0, 0)))
+    now_ms = opened.ticker.now_ms()
+    opened.client.on_time(now_ms)
+    opened.client.on_time(now_ms + LINGER_MS - 1)
+    assert not opened.transport.is_aborted
+    opened.client.on_time(now_ms + LINGER_MS)
+    assert opened.transport.is_aborted
+
+
+async def test_a_client_that_ran_out_of_time_is_closed_with_the_next_flush(
+    opened: Socket,
+) -> None:
+    now_ms = opened.ticker.now_ms()
+    for step in range(1, 4):
+        opened.client.on_time(now_ms + step * 60_000)
+    assert opened.ticker.outputs.has_work()
+    opened.flush()
+    assert opened.transport.is_closed
+
+
+async def test_time_alone_does_nothing_to_a_running_connection(
+    opened: Socket,
+) -> None:
+    opened.client.on_time(opened.ticker.now_ms())
+    assert not opened.transport.is_closing()
+
+
+@pytest.mark.parametrize("error", [None, ConnectionResetError("reset by peer")])
+async def test_a_lost_socket_cleans_up(
+    bench: Bench, ticker: Ticker, error: Exception | None
+) -> None:
+    lost = Socket(bench, ticker)
+    lost.open()
+    connection = lost.connection
+    lost.ticker.is_disk_behind = True
+    lost.receive(QOS)
+    assert ticker.paused == {lost.client}
+    lost.client.connection_lost(error)
+    assert lost.members == set()
+    assert ticker.paused == set()
+    assert connection.control.is_closed
+    reason = "client unexpectedly closed TCP connection"
+    if error is not None:
+        reason += ": reset by peer"
+    assert connection.control.reason == reason
+    lost.transport.socket.close()
+
+
+async def test_what_comes_after_the_loss_is_harmless(
+    bench: Bench, ticker: Ticker
+) -> None:
+    lost = Socket(bench, ticker)
+    lost.client.abort()
+    lost.client.close(ConnectionForced("over"))
+    lost.open()
+    lost.client.abort()
+    assert lost.transport.is_aborted
+    lost.client.connection_lost(None)
+    lost.client.flush()
+    lost.client.on_time(0)
+    lost.client.resume_writing()
+    lost.client.regulate_reading()
+    lost.client.close(ConnectionForced("over"))
+    lost.client.abort()
+    assert lost.transport.written == b""
+    lost.transport.socket.close()
+
+
+@pytest.mark.parametrize(
+    ("said", "level"), [("nothing", "DEBUG"), ("close", "INFO"), ("all", "WARNING")]
+)
+async def test_the_end_is_logged_as_loudly_as_it_deserves(
+    bench: Bench,
+    ticker: Ticker,
+    caplog: pytest.LogCaptureFixture,
+    said: str,
+    level: str,
+) -> None:
+    ended = Socket(bench, ticker)
+    if said == "nothing":
+        ended.client.connection_made(ended.transport)
+    else:
+        ended.open()
+    if said == "close":
+        ended.receive(method(0, commands.Connection.Close(200, "bye", 0, 0)))
+    with caplog.at_level("DEBUG", "amqpd.connection"):
+        ended.client.connection_lost(None)
+    assert [record.levelname for record in caplog.records] == [level]
+    ended.transport.socket.close()

@@ -1,0 +1,22 @@
+"""Waiting for what must happen, and failing when it does not."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Final
+
+PATIENCE_S: Final = 20.0
+
+
+async def wait_until(is_so: Callable[[], bool]) -> None:
+    """Let the loop run until `is_so`.
+
+    Raises:
+        AssertionError: it never was.
+    """
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + PATIENCE_S
+    while not is_so():
+        assert loop.time() < deadline, "waited for something that did not happen"
+        await asyncio.sleep(0.001)
