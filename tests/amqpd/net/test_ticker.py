@@ -1,0 +1,358 @@
+"""A turn of the loop: what it does, when it asks the disk, what it leaves for later."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import pytest
+from pamqp import commands
+
+from amqpd.clock import Clock
+from amqpd.net import ticker as ticker_module
+from amqpd.net.ticker import Client, Ticker
+from amqpd.protocol.connection import UNITS_PER_TURN
+from amqpd.protocol.output import Output
+from tests.support.connection_pair import Bench, ConnectionPair, method
+from tests.support.content import PERSISTENT_PROPERTIES, publish
+from tests.support.failing_disk import FailingDisk
+from tests.support.waiting import wait_until
+
+NEVER_S = 3600.0
+
+
+class NotingClient:
+    """A client's socket that notes what the ticker asks of it."""
+
+    def __init__(self, output: Output) -> None:
+        self.output = output
+        self.written = b""
+        self.looked_at: list[int] = []
+        self.regulated = 0
+
+    def flush(self) -> None:
+        """Write what there is."""
+        self.written += self.output.take()
+        self.output.wake_consumers()
+
+    def regulate_reading(self) -> None:
+        """Count."""
+        self.regulated += 1
+
+    def on_time(self, now_ms: int) -> None:
+        """Note when."""
+        self.looked_at.append(now_ms)
+
+
+@pytest.fixture
+def disk() -> FailingDisk:
+    return FailingDisk()
+
+
+@pytest.fixture
+def bench(tmp_path: Path, disk: FailingDisk) -> Iterator[Bench]:
+    bench = Bench(tmp_path, disk)
+    yield bench
+    if not disk.is_broken:
+        bench.close()
+
+
+@pytest.fixture
+def fatal() -> list[BaseException]:
+    return []
+
+
+@pytest.fixture
+async def ticker(bench: Bench, fatal: list[BaseException]) -> AsyncIterator[Ticker]:
+    """A ticker whose tick never comes: what happens was asked for."""
+    loop = asyncio.get_running_loop()
+    ticker = Ticker(bench.broker, Clock(), loop, NEVER_S, fatal.append)
+    bench.outputs = ticker.outputs
+    bench.pending = ticker.pending
+    yield ticker
+    ticker.close()
+
+
+@pytest.fixture
+def pair(bench: Bench, ticker: Ticker) -> ConnectionPair:
+    """A publisher in confirm mode, with the durable queue d."""
+    pair = bench.connect()
+    pair.declare("d", durable=True)
+    pair.call(1, commands.Confirm.Select(), commands.Confirm.SelectOk)
+    return pair
+
+
+@pytest.fixture
+def client(pair: ConnectionPair) -> NotingClient:
+    """The socket of that publisher."""
+    client = NotingClient(pair.output)
+    pair.output.sink = client
+    return client
+
+
+def persistent(body: bytes = b"x") -> bytes:
+    return publish("d", body, properties=PERSISTENT_PROPERTIES)
+
+
+async def test_one_turn_serves_all_who_woke_it(
+    ticker: Ticker, pair: ConnectionPair, client: NotingClient
+) -> None:
+    pair.send(publish("nowhere"))
+    ticker.wake()
+    pair.send(publish("nowhere"))
+    ticker.wake()
+    assert client.written == b""
+    await wait_until(lambda: client.written != b"")
+    # One ack for both.
+    assert client.written == method(1, commands.Basic.Ack(2, True))
+
+
+async def test_a_backlog_goes_on_turn_by_turn(
+    ticker: Ticker, pair: ConnectionPair
+) -> None:
+    pair.send(publish("d") * UNITS_PER_TURN)
+    assert pair.connection.has_backlog()
+    ticker.wake()
+    queue = pair.bench.broker.vhosts["/"].queues["d"]
+    await wait_until(lambda: queue.ready_count == UNITS_PER_TURN)
+    await wait_until(lambda: not pair.connection.has_backlog())
+
+
+async def test_dispatch_that_takes_too_long_goes_on_in_the_next_turn(
+    ticker: Ticker,
+    pair: ConnectionPair,
+    client: NotingClient,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(ticker_module, "DISPATCH_SECONDS_MAX", -1.0)
+    pair.consume("d", no_ack=True)
+    pair.connection.channels[1].publishing.confirms = None
+    pair.send(publish("d") * 400)
+    ticker.wake()
+    queue = pair.bench.broker.vhosts["/"].queues["d"]
+    await asyncio.sleep(0)
+    # One visit a turn.
+    assert queue.ready_count == 400 - 256
+    await wait_until(lambda: queue.ready_count == 0)
+
+
+async def test_large_bodies_leave_slice_by_slice_without_being_asked(
+    ticker: Ticker, pair: ConnectionPair, client: NotingClient
+) -> None:
+    pair.output.send_body(1, bytes(1_000_000))
+    ticker.wake()
+    await wait_until(lambda: len(client.written) > 1_000_000)
+    assert pair.output.size() == 0
+
+
+async def test_an_output_without_a_socket_is_left_alone(ticker: Ticker) -> None:
+    Output(ticker.outputs).writer().write(b"nobody reads this")
+    ticker.wake()
+    await wait_until(lambda: not ticker.outputs.has_work())
+
+
+# -- the disk -----------------------------------------------------------------
+
+
+async def test_who_waits_for_the_disk_does_not_wait_for_the_tick(
+    ticker: Ticker, pair: ConnectionPair, client: NotingClient
+) -> None:
+    pair.send(persistent())
+    ticker.wake()
+    await wait_until(lambda: client.written != b"")
+    assert client.written == method(1, commands.Basic.Ack(1, False))
+
+
+async def test_who_comes_during_a_sync_gets_the_next_one(
+    ticker: Ticker, pair: ConnectionPair, client: NotingClient
+) -> None:
+    pair.send(persistent())
+    ticker.wake()
+    await asyncio.sleep(0)
+    pair.send(persistent(), persistent())
+    ticker.wake()
+    await wait_until(lambda: client.written.endswith(b"\x03\x01\xce"))
+    acks = [method(1, commands.Basic.Ack(1, False)), b""]
+    assert client.written == acks[0] + method(1, commands.Basic.Ack(3, True))
+
+
+async def test_what_nobody_waits_for_is_synced_with_the_tick(
+    bench: Bench, ticker: Ticker, pair: ConnectionPair
+) -> None:
+    pair.connection.channels[1].publishing.confirms = None
+    durability = bench.broker.durability
+    quick = Ticker(
+        bench.broker, Clock(), asyncio.get_running_loop(), 0.001, lambda _: None
+    )
+    pair.send(persistent())
+    ticker.wake()
+    for _ in range(10):
+        await asyncio.sleep(0)
+    assert durability.bytes_waiting > 0
+    quick.wake()
+    await wait_until(lambda: not durability.has_work)
+    await wait_until(lambda: durability.bytes_in_flight == 0)
+    assert durability.bytes_waiting == 0
+    quick.close()
+
+
+async def test_much_that_waits_is_written_at_once_and_not_synced(
+    bench: Bench, ticker: Ticker, pair: ConnectionPair
+) -> None:
+    pair.connection.channels[1].publishing.confirms = None
+    durability = bench.broker.durability
+    pair.send(persistent(bytes(60_000)) * 18)
+    bench.turn()
+    assert durability.bytes_waiting > ticker_module.WRITE_SIZE
+    ticker.wake()
+    await wait_until(lambda: durability.bytes_waiting == 0)
+    await wait_until(lambda: durability.bytes_in_flight == 0)
+    assert durability.has_work
+    assert not durability.is_wanted
+
+
+async def test_a_declaration_is_committed(
+    bench: Bench, ticker: Ticker, pair: ConnectionPair, client: NotingClient
+) -> None:
+    pair.send(method(1, commands.Queue.Declare(queue="e", durable=True)))
+    pair.send(method(1, commands.Queue.Declare(queue="f", durable=True)))
+    ticker.wake()
+    await wait_until(lambda: "f" in bench.broker.vhosts["/"].queues)
+    await wait_until(lambda: client.written.count(b"\x00\x32\x00\x0b") == 2)
+
+
+async def test_sockets_are_not_read_while_the_disk_is_far_behind(
+    bench: Bench,
+    ticker: Ticker,
+    pair: ConnectionPair,
+    client: NotingClient,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(ticker_module, "DISK_BEHIND_SIZE", 10_000)
+    paused: Client = client
+    ticker.paused.add(paused)
+    pair.send(persistent(bytes(20_000)))
+    ticker.wake()
+    await asyncio.sleep(0)
+    assert ticker.is_disk_behind
+    regulated = client.regulated
+    await wait_until(lambda: not ticker.is_disk_behind)
+    # Whoever is paused was looked at again after the disk had caught up.
+    await wait_until(lambda: client.regulated > regulated)
+
+
+async def test_the_disk_is_behind_until_half_of_it_is_done(
+    ticker: Ticker, pair: ConnectionPair, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ticker_module, "DISK_BEHIND_SIZE", 10_000)
+    pair.connection.channels[1].publishing.confirms = None
+    pair.send(persistent(bytes(6_000)))
+    ticker.wake()
+    await wait_until(lambda: not ticker.outputs.has_work())
+    assert not ticker.is_disk_behind
+    ticker.is_disk_behind = True
+    ticker.wake()
+    await asyncio.sleep(0)
+    assert ticker.is_disk_behind
+
+
+async def test_a_failed_sync_is_fatal_once_and_nothing_is_begun_after_it(
+    ticker: Ticker,
+    pair: ConnectionPair,
+    client: NotingClient,
+    disk: FailingDisk,
+    fatal: list[BaseException],
+) -> None:
+    disk.is_broken = True
+    pair.send(persistent())
+    ticker.wake()
+    await wait_until(lambda: fatal != [])
+    assert client.written == method(1, commands.Basic.Nack(1, False, False))
+    pair.send(persistent())
+    ticker.wake()
+    for _ in range(10):
+        await asyncio.sleep(0)
+    assert len(fatal) == 1
+    await ticker.drain()
+
+
+# -- the sweep ----------------------------------------------------------------
+
+
+async def test_the_sweep_looks_at_everybody_again_and_again(
+    ticker: Ticker, client: NotingClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ticker_module, "SWEEP_SECONDS", 0.001)
+    ticker.start_sweep(lambda: [client])
+    await wait_until(lambda: len(client.looked_at) > 3)
+    assert client.looked_at == sorted(client.looked_at)
+
+
+async def test_heartbeats_leave_though_nothing_else_happens(
+    ticker: Ticker, client: NotingClient
+) -> None:
+    class Beating(NotingClient):
+        def on_time(self, now_ms: int) -> None:
+            self.output.writer().write(b"heartbeat")
+
+    beating = Beating(client.output)
+    client.output.sink = beating
+    ticker.start_sweep(lambda: [beating])
+    await wait_until(lambda: beating.written == b"heartbeat")
+
+
+async def test_a_client_that_cannot_be_looked_at_does_not_end_the_sweep(
+    ticker: Ticker, client: NotingClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ticker_module, "SWEEP_SECONDS", 0.001)
+    failures: list[object] = []
+    loop = asyncio.get_running_loop()
+    loop.set_exception_handler(lambda _, context: failures.append(context))
+
+    class Broken(NotingClient):
+        def on_time(self, now_ms: int) -> None:
+            raise OSError("broken")
+
+    broken = Broken(client.output)
+    with pytest.raises(OSError, match="broken"):
+        ticker.start_sweep(lambda: [client, broken])
+    await wait_until(lambda: len(client.looked_at) > 3)
+    assert failures
+    loop.set_exception_handler(None)
+
+
+# -- the end ------------------------------------------------------------------
+
+
+async def test_draining_waits_for_all_that_was_begun_or_waits(
+    bench: Bench, ticker: Ticker, pair: ConnectionPair
+) -> None:
+    pair.connection.channels[1].publishing.confirms = None
+    pair.send(persistent())
+    pair.send(method(1, commands.Queue.Declare(queue="e", durable=True)))
+    await ticker.drain()
+    durability = bench.broker.durability
+    assert not durability.has_work
+    assert durability.bytes_in_flight == 0
+    assert "e" in bench.broker.vhosts["/"].queues
+
+
+async def test_a_full_disk_does_not_keep_the_broker_from_ending(
+    bench: Bench,
+    ticker: Ticker,
+    pair: ConnectionPair,
+    disk: FailingDisk,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(ticker_module, "DRAIN_SECONDS_MAX", 0.05)
+    disk.is_full = True
+    pair.send(persistent())
+    await ticker.drain()
+    disk.is_full = False
+
+
+async def test_the_longest_turn_is_known(ticker: Ticker) -> None:
+    assert ticker.turn_seconds_max == 0.0
+    ticker.wake()
+    await wait_until(lambda: ticker.turn_seconds_max > 0.0)
