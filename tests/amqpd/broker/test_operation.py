@@ -123,3 +123,48 @@ def test_an_answer_may_bring_the_next_operation(plane: ControlPlane) -> None:
     plane.commit()
     assert len(values) == 3
     assert waiting.value == 0
+
+
+def test_who_waits_is_not_overtaken_when_something_else_is_done(
+    plane: ControlPlane,
+) -> None:
+    guest = plane.guest()
+    plane.declare_exchange(guest, "x")
+    plane.declare_queue(guest, "unrelated", durable=True)
+    step = plane.begin_commit()
+    plane.declare_queue(guest, "q", durable=True)
+    bound = plane.bind(guest, "x", "q")
+    deleted = plane.delete_exchange(guest, "x")
+    plane.complete_commit(step)
+    assert (bound.is_done, deleted.is_done) == (False, False)
+    plane.commit()
+    assert (bound.value, deleted.value) == (None, None)
+
+
+@pytest.mark.parametrize("way", ["delete queue", "delete exchange", "unbind"])
+def test_what_is_taken_along_is_busy_too(plane: ControlPlane, way: str) -> None:
+    guest = plane.guest()
+    plane.declare_exchange(guest, "x", durable=True, auto_delete=True)
+    plane.declare_exchange(guest, "y", durable=True)
+    plane.declare_queue(guest, "q", durable=True)
+    plane.commit()
+    if way == "delete queue":
+        plane.bind(guest, "x", "q")
+        plane.commit()
+        plane.delete_queue(guest, "q")
+    else:
+        # x leads to y, and up leads to x: up ends with x or with their binding.
+        plane.declare_exchange(guest, "up", durable=True, auto_delete=True)
+        plane.commit()
+        plane.bind(guest, "x", "y", to_exchange=True)
+        plane.bind(guest, "up", "x", to_exchange=True)
+        plane.commit()
+        if way == "unbind":
+            plane.unbind(guest, "x", "y", to_exchange=True)
+        else:
+            plane.delete_exchange(guest, "x")
+    taken = "x" if way == "delete queue" else "up"
+    found = plane.check_exchange(plane.guest(), taken)
+    assert not found.is_done
+    plane.commit()
+    assert found.refusal == f"404 no exchange '{taken}' in vhost '/'"
