@@ -47,11 +47,7 @@ class Operation(CommitWaiter):
         raise NotImplementedError
 
     def finish(self, row_ids: list[int]) -> None:
-        """It is durable: change what is in memory and tell the client.
-
-        Raises:
-            AmqpError: it is refused after all; `fail` is called with it.
-        """
+        """It is durable: change what is in memory and tell the client."""
         raise NotImplementedError
 
     def fail(self, error: AmqpError) -> None:
@@ -106,13 +102,10 @@ class OperationLine:
     ) -> None:
         """The commit of an operation in flight is over; those who waited go on."""
         self._busy -= operation.names
-        if failure is not None:
-            operation.fail(failure)
+        if failure is None:
+            operation.finish(row_ids)
         else:
-            try:
-                operation.finish(row_ids)
-            except AmqpError as error:
-                operation.fail(error)
+            operation.fail(failure)
         operation.after()
         self._resume()
 

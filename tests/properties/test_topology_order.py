@@ -217,10 +217,10 @@ ASKS: Final = st.tuples(st.integers(0, CLIENTS - 1), asks())
 EVENTS: Final = st.one_of(ASKS, ASKS, ASKS, ASKS, st.none(), st.sampled_from(QUEUES))
 
 
-def begin(plane: ControlPlane) -> None:
-    """Everything is there, durable, and bound once."""
+def begin(plane: ControlPlane, queues: list[str]) -> None:
+    """All exchanges are there and bound once; everything is durable."""
     guest = plane.guest()
-    for name in QUEUES:
+    for name in queues:
         plane.declare_queue(guest, name, durable=True)
     for name in sorted(set(EXCHANGES)):
         plane.declare_exchange(guest, name, "fanout", durable=True, auto_delete=True)
@@ -229,16 +229,20 @@ def begin(plane: ControlPlane) -> None:
     plane.commit()
 
 
-@given(script=st.lists(EVENTS, min_size=10, max_size=50))
+@given(
+    queues=st.sampled_from([["a"], ["a", "b"]]),
+    script=st.lists(EVENTS, min_size=10, max_size=50),
+)
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_late_commits_change_no_answer(
+    queues: list[str],
     script: list[tuple[int, tuple[str, Ask]] | str | None],
 ) -> None:
     with tempfile.TemporaryDirectory() as directory:
         late = ControlPlane(Path(directory, "late"))
         prompt = ControlPlane(Path(directory, "prompt"))
-        begin(late)
-        begin(prompt)
+        begin(late, queues)
+        begin(prompt, queues)
         clients = [Client(late, prompt) for _ in range(CLIENTS)]
         disk = Disk(late)
         for entry in script:

@@ -90,6 +90,13 @@ def test_a_wrong_match_is_refused(plane: ControlPlane) -> None:
     )
 
 
+def test_a_match_of_the_wrong_type_is_refused(plane: ControlPlane) -> None:
+    outcome = plane.bind(plane.guest(), "amq.headers", "tq", table={"x-match": 5})
+    assert outcome.refusal == (
+        "406 Invalid x-match field type signedint (value 5); expected longstr"
+    )
+
+
 def test_anothers_exclusive_queue_cannot_be_bound(plane: ControlPlane) -> None:
     plane.declare_queue(plane.guest(), "mine", exclusive=True)
     refusal = plane.bind(plane.guest(), "tx", "mine").refusal

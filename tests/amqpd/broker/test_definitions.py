@@ -82,6 +82,11 @@ def test_everything_is_there_at_once(plane: ControlPlane) -> None:
     assert rights.may_configure("c")
 
 
+def test_an_empty_file_changes_nothing(plane: ControlPlane) -> None:
+    load_definitions(plane.broker, {})
+    assert list(plane.broker.vhosts) == ["/"]
+
+
 def test_what_is_durable_is_there_after_a_restart(plane: ControlPlane) -> None:
     load_definitions(plane.broker, FILE)
     queue_id = plane.broker.vhosts["v"].queues["q"].id

@@ -168,3 +168,42 @@ def test_what_is_taken_along_is_busy_too(plane: ControlPlane, way: str) -> None:
     assert not found.is_done
     plane.commit()
     assert found.refusal == f"404 no exchange '{taken}' in vhost '/'"
+
+
+def test_an_exchange_waits_for_a_source_that_it_would_take_along(
+    plane: ControlPlane,
+) -> None:
+    guest = plane.guest()
+    for name in ("up", "x"):
+        plane.declare_exchange(guest, name, durable=True, auto_delete=True)
+    for name in ("q", "other"):
+        plane.declare_queue(guest, name, durable=True)
+    plane.commit()
+    plane.bind(guest, "up", "x", to_exchange=True)
+    plane.bind(guest, "x", "q")
+    plane.commit()
+    plane.bind(guest, "up", "other")
+    unbound = plane.unbind(guest, "x", "q")
+    deleted = plane.delete_exchange(plane.guest(), "x")
+    plane.bench.commit()
+    assert (unbound.is_done, deleted.is_done) == (False, False)
+    plane.commit()
+    assert (unbound.value, deleted.value) == (None, None)
+    assert plane.bindings() == {("up", "other", b"k")}
+
+
+def test_an_exchange_that_is_deleted_waits_for_its_source(plane: ControlPlane) -> None:
+    guest = plane.guest()
+    plane.declare_exchange(guest, "up", durable=True, auto_delete=True)
+    plane.declare_exchange(guest, "x", durable=True)
+    plane.declare_queue(guest, "other", durable=True)
+    plane.commit()
+    plane.bind(guest, "up", "x", to_exchange=True)
+    plane.commit()
+    plane.bind(guest, "up", "other")
+    deleted = plane.delete_exchange(guest, "x")
+    plane.bench.commit()
+    assert not deleted.is_done
+    plane.commit()
+    assert deleted.value is None
+    assert "up" in plane.vhost.exchanges

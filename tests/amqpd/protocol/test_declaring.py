@@ -210,6 +210,15 @@ def test_a_deletion_tells_how_many_messages_went(client: ConnectionPair) -> None
     assert client.call(1, Queue.Delete(queue="q"), Queue.DeleteOk).message_count == 2
 
 
+def test_a_deletion_may_be_refused(client: ConnectionPair) -> None:
+    client.declare("q")
+    client.send(publish("q", b"one"))
+    assert refusal(client, Queue.Delete(queue="q", if_empty=True)) == (
+        406,
+        "PRECONDITION_FAILED - queue 'q' in vhost '/' not empty",
+    )
+
+
 def test_a_purge_of_a_durable_queue_waits_for_the_disk(
     bench: Bench, client: ConnectionPair
 ) -> None:
