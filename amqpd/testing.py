@@ -78,7 +78,8 @@ class AmqpdServer:
                 lives as long as this object is entered (or until `close`).
             port: 0 takes a free one, which is kept over restarts.
             config: the text of a TOML configuration file.
-            definitions: users, virtual hosts and more, as RabbitMQ exports them.
+            definitions: users, virtual hosts and more, as RabbitMQ exports them. As
+                there, guest and "/" exist only if they are among them.
             env: added to the environment, from which AMQPD_* and RABBITMQ_* of the
                 developer's own shell are taken out.
             args: more arguments of `amqpd serve`.
