@@ -8,12 +8,20 @@ from pathlib import Path
 import pytest
 
 from tests.support.connection_pair import Bench, ConnectionPair
+from tests.support.fast_directory import fast_directory
 
 
 @pytest.fixture
-def bench(tmp_path: Path) -> Iterator[Bench]:
+def fast_path() -> Iterator[Path]:
+    """An empty directory on which syncs cost nothing."""
+    with fast_directory() as directory:
+        yield directory
+
+
+@pytest.fixture
+def bench(fast_path: Path) -> Iterator[Bench]:
     """A broker on an empty directory, turned by hand."""
-    bench = Bench(tmp_path)
+    bench = Bench(fast_path)
     yield bench
     bench.close()
 

@@ -8,10 +8,8 @@ queues have every message that was not settled and nobody's unacked ones.
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Iterator
 from itertools import pairwise
-from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -26,6 +24,7 @@ from tests.support.content import (
     frame,
     publish,
 )
+from tests.support.fast_directory import fast_directory
 from tests.support.raw_client import HEARTBEAT_FRAME, PROTOCOL_HEADER
 
 #: Durable and not; the last one is never declared by name alone.
@@ -157,8 +156,8 @@ def harmed(stream: bytes, harm: list[tuple[int, str, bytes]]) -> bytes:
 @pytest.fixture(scope="module")
 def shared() -> Iterator[tuple[Bench, ConnectionPair]]:
     """One broker for all examples, and a connection that must always be served."""
-    with tempfile.TemporaryDirectory() as directory:
-        bench = Bench(Path(directory))
+    with fast_directory() as directory:
+        bench = Bench(directory)
         yield bench, bench.connect()
         bench.close()
 
@@ -318,8 +317,8 @@ def test_two_clients_leave_consistent_queues(
 @given(st.lists(PIECES, max_size=60))
 @settings(max_examples=30, deadline=None)
 def test_what_the_queues_have_is_what_a_restart_finds(pieces: list[bytes]) -> None:
-    with tempfile.TemporaryDirectory() as directory:
-        bench = Bench(Path(directory))
+    with fast_directory() as directory:
+        bench = Bench(directory)
         client = Stubborn(bench)
         for name in QUEUES:
             client.send(declared(1, name, False))
@@ -332,7 +331,7 @@ def test_what_the_queues_have_is_what_a_restart_finds(pieces: list[bytes]) -> No
         bench.run_idle()
         expected = stored(bench)
         bench.close()
-        again = Bench(Path(directory))
+        again = Bench(directory)
         assert stored(again) == expected
         again.close()
 

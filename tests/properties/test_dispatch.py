@@ -6,10 +6,8 @@ the model that decides message by message.
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Final
 
 import pytest
@@ -20,6 +18,7 @@ from amqpd.broker.queue import Queue
 from tests.support.connection_pair import Bench
 from tests.support.deliveries import ConsumingChannel, message_of
 from tests.support.dispatch_model import Model, ModelChannel, ModelConsumer
+from tests.support.fast_directory import fast_directory
 
 MESSAGES: Final = 120
 
@@ -44,8 +43,8 @@ Steps = list[tuple[str, int, int]]
 
 @contextmanager
 def open_bench() -> Iterator[Bench]:
-    with tempfile.TemporaryDirectory() as directory:
-        bench = Bench(Path(directory))
+    with fast_directory() as directory:
+        bench = Bench(directory)
         yield bench
         bench.close()
 

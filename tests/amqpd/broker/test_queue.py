@@ -265,14 +265,14 @@ def test_a_deleted_queue_drops_everything_and_takes_nothing_back(
 
 
 @pytest.fixture
-def reopened(tmp_path: Path) -> Iterator[Callable[[Bench], Queue]]:
+def reopened(fast_path: Path) -> Iterator[Callable[[Bench], Queue]]:
     """Stop a broker without a farewell and find its durable queue q again."""
     benches: list[Bench] = []
 
     def reopen(bench: Bench) -> Queue:
         bench.sync()
         bench.store.close()
-        again = Bench(tmp_path / "d")
+        again = Bench(fast_path / "d")
         benches.append(again)
         return again.broker.vhosts["/"].queues["q"]
 
@@ -282,9 +282,9 @@ def reopened(tmp_path: Path) -> Iterator[Callable[[Bench], Queue]]:
 
 
 @pytest.fixture
-def durable(tmp_path: Path) -> Bench:
+def durable(fast_path: Path) -> Bench:
     """A broker with a durable queue q."""
-    bench = Bench(tmp_path / "d")
+    bench = Bench(fast_path / "d")
     bench.connect().declare("q", durable=True)
     return bench
 
@@ -415,8 +415,8 @@ def test_a_message_of_several_durable_queues_is_one_in_the_log(
     assert found == [(1, False)]
 
 
-def test_a_deleted_durable_queue_does_not_come_back(tmp_path: Path) -> None:
-    bench = Bench(tmp_path / "d")
+def test_a_deleted_durable_queue_does_not_come_back(fast_path: Path) -> None:
+    bench = Bench(fast_path / "d")
     pair = bench.connect()
     pair.declare("q", durable=True)
     pair.send(publish("q", b"x", properties=PERSISTENT_PROPERTIES))
@@ -424,6 +424,6 @@ def test_a_deleted_durable_queue_does_not_come_back(tmp_path: Path) -> None:
     queue = queue_of(bench)
     bench.broker.vhosts["/"].delete_queue_now(queue)
     bench.close()
-    again = Bench(tmp_path / "d")
+    again = Bench(fast_path / "d")
     assert "q" not in again.broker.vhosts["/"].queues
     again.close()

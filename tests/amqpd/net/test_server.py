@@ -29,8 +29,8 @@ def disk() -> FailingDisk:
 
 
 @pytest.fixture
-def bench(tmp_path: Path, disk: FailingDisk) -> Iterator[Bench]:
-    bench = Bench(tmp_path, disk)
+def bench(fast_path: Path, disk: FailingDisk) -> Iterator[Bench]:
+    bench = Bench(fast_path, disk)
     yield bench
     if not disk.is_broken:
         bench.close()
@@ -237,7 +237,7 @@ async def test_who_does_not_answer_the_farewell_is_dropped(
 
 
 async def test_what_was_taken_is_on_the_disk_when_the_broker_has_stopped(
-    bench: Bench, fatal: list[BaseException], tmp_path: Path
+    bench: Bench, fatal: list[BaseException], fast_path: Path
 ) -> None:
     server = server_on(bench, fatal, "127.0.0.1")
     await server.start()

@@ -20,8 +20,8 @@ def disk() -> FailingDisk:
 
 
 @pytest.fixture
-def bench(tmp_path: Path, disk: FailingDisk) -> Iterator[Bench]:
-    bench = Bench(tmp_path, disk)
+def bench(fast_path: Path, disk: FailingDisk) -> Iterator[Bench]:
+    bench = Bench(fast_path, disk)
     yield bench
     bench.close()
 
