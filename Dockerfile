@@ -34,7 +34,7 @@ WORKDIR /var/lib/amqpd
 VOLUME /var/lib/amqpd
 EXPOSE 5672
 # The start of a real handshake: an open port says nothing about the process behind it.
-HEALTHCHECK --interval=10s --timeout=6s --start-period=30s --retries=3 \
+HEALTHCHECK --interval=30s --timeout=6s --start-period=30s --retries=3 \
     CMD ["amqpd", "ping"]
 STOPSIGNAL SIGTERM
 ENTRYPOINT ["amqpd"]
