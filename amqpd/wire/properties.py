@@ -191,10 +191,10 @@ def _check_room(position: i64, size: i64, end: i64) -> None:
 
 
 def _skip_short_string(data: bytes, start: i64, end: i64) -> i64:
+    # A string that ends behind the payload is found by whatever is checked next: room
+    # for another property, or that the last one ends with the payload.
     _check_room(start, 1, end)
-    size = i64(data[start])
-    _check_room(start + 1, size, end)
-    return start + 1 + size
+    return start + 1 + i64(data[start])
 
 
 def _table_end(data: bytes, start: i64, end: i64) -> i64:

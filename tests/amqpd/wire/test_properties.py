@@ -132,6 +132,32 @@ def test_a_header_that_is_cut_off_or_goes_on_is_refused(
         walk(whole + b"\x00")
 
 
+def test_every_fact_has_a_bit_of_its_own_below_the_priority() -> None:
+    facts = [
+        properties.PERSISTENT,
+        properties.HAS_HEADERS,
+        properties.HAS_PRIORITY,
+        properties.HAS_EXPIRATION,
+        properties.HAS_REPLY_TO,
+        properties.HAS_USER_ID,
+        properties.HAS_CC,
+        properties.HAS_BCC,
+        properties.HAS_DELAY,
+        properties.HAS_DEDUPLICATION,
+        properties.HAS_STREAM_FILTER,
+        properties.HAS_DEATH,
+        properties.HAS_UNKNOWN_MODE,
+    ]
+    assert all(fact.bit_count() == 1 for fact in facts)
+    assert len(set(facts)) == len(facts)
+    assert max(facts) < 1 << properties.PRIORITY_SHIFT
+
+
+def test_an_empty_header_table_is_a_header_table() -> None:
+    assert walk(with_table(b"")) == properties.HAS_HEADERS
+    assert properties.headers(with_table(b""), 0) == {}
+
+
 def test_octets_behind_a_header_without_properties_are_refused() -> None:
     with pytest.raises(SyntaxMalformed):
         walk(with_flags(0, b"\x00"))
@@ -188,6 +214,7 @@ def test_a_walk_looks_at_its_part_of_the_bytes_only() -> None:
 
 def test_single_properties_are_read_out_of_many() -> None:
     data = payload(**EVERYTHING)
+    assert properties.delivery_mode(data, 0) == 2
     assert properties.expiration(data, 0) == b"60000"
     assert properties.reply_to(data, 0) == b"replies"
     assert properties.user_id(data, 0) == b"guest"
@@ -195,7 +222,8 @@ def test_single_properties_are_read_out_of_many() -> None:
 
 
 def test_missing_properties_are_empty() -> None:
-    data = payload(delivery_mode=1)
+    data = payload(priority=1)
+    assert properties.delivery_mode(data, 0) is None
     assert properties.expiration(data, 0) == b""
     assert properties.headers(data, 0) == {}
     assert properties.header_strings(data, 0, b"CC") == []
