@@ -70,7 +70,7 @@ class ClientTransport(asyncio.BufferedProtocol):
             output, name, is_loopback, self._ticker.now_ms()
         )
         self._members.add(self)
-        logger.info("connection %s: accepted", name)
+        logger.info("connection %s: accepted", name, extra={"connection": name})
 
     def get_buffer(self, sizehint: int) -> memoryview:
         """Where the next read goes."""
@@ -182,6 +182,7 @@ class ClientTransport(asyncio.BufferedProtocol):
             "connection %s: closed: %s",
             connection.name,
             connection.control.reason,
+            extra={"connection": connection.name},
         )
         self.connection = None
         self._transport = None

@@ -40,7 +40,12 @@ from amqpd.protocol.publishing import (
     Publishing,
     check_header,
 )
-from amqpd.wire.errors import FrameMalformed, SyntaxMalformed, WireError
+from amqpd.wire.errors import (
+    FrameMalformed,
+    FrameUnknown,
+    SyntaxMalformed,
+    WireError,
+)
 from amqpd.wire.frames import (
     BODY,
     FRAME_END,
@@ -198,7 +203,12 @@ class Connection(ConnectionFace):
             # What cannot be taken apart names no method.
             self._method_id = 0
         elif not isinstance(error, (AmqpError, WireError)):
-            logger.error("connection %s: internal error", self.name, exc_info=error)
+            logger.error(
+                "connection %s: internal error",
+                self.name,
+                exc_info=error,
+                extra={"connection": self.name},
+            )
         self._fail(error)
 
     def _begin_read(self, data: bytes) -> None:
@@ -395,6 +405,8 @@ class Connection(ConnectionFace):
         if self.control.is_closed:
             self._drop_input()
             self.release()
+            # The socket is closed by the next write, even if there is nothing to say.
+            self.output.writer()
 
     def _take_unopened(self, frame_type: i64) -> None:
         number = self._channel_number
@@ -526,6 +538,7 @@ class Connection(ConnectionFace):
             error.text,
             class_id,
             method_id,
+            extra={"connection": self.name, "channel": int(number)},
         )
         self._send(number, close_method(error, class_id, method_id)[1])
 
@@ -564,7 +577,7 @@ def _check_shape(frame_type: i64, frame: bytes) -> None:
     ):
         return
     payload = frame[HEAD_SIZE:-1]
-    raise FrameMalformed(described(frame_type, payload, UNKNOWN_FRAME))
+    raise FrameUnknown(described(frame_type, payload, UNKNOWN_FRAME))
 
 
 def _no_frame_end(data: bytes, pos: i64, after: i64) -> FrameMalformed:

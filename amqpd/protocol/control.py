@@ -16,7 +16,6 @@ from pamqp.base import Frame
 
 from amqpd.broker.broker import Broker
 from amqpd.broker.errors import (
-    FrameError,
     LoginFailed,
     NotAllowed,
 )
@@ -39,6 +38,7 @@ from amqpd.protocol.lifecycle import (
     unexpected_method,
 )
 from amqpd.protocol.output import Output
+from amqpd.wire.errors import FrameMalformed, FrameUnknown
 from amqpd.wire.frames import HEARTBEAT_FRAME
 from amqpd.wire.methods import decode_method, encode_method
 
@@ -154,7 +154,11 @@ class Control:
         is_told = self.handshake.is_told(refusal)
         if is_told:
             self._send(close_method(refusal, class_id, method_id)[1])
-        if is_told and not isinstance(refusal, FrameError):
+        # Behind a frame that could not be taken apart nothing can be read any more.
+        is_deaf = isinstance(error, FrameMalformed) and not isinstance(
+            error, FrameUnknown
+        )
+        if is_told and not is_deaf:
             self._end(Event.SENT_CLOSE, reason)
             wait_ms = close_ok_timeout_ms(self.handshake.heartbeat_s)
             self._deadline_ms = now_ms + wait_ms
@@ -214,6 +218,7 @@ class Control:
             user.name,
             self.session.vhost.name,
             _quoted(self.handshake.connection_name),
+            extra={"connection": self.name, "user": user.name},
         )
 
     def _on_close(self, method: commands.Connection.Close) -> None:

@@ -222,12 +222,22 @@ def test_a_reload_of_a_broken_file_changes_nothing(tmp_path: Path) -> None:
         socket.create_connection(("127.0.0.1", server.port), 5).close()
 
 
-def test_json_logs_are_one_object_a_line() -> None:
+def test_json_logs_are_one_object_a_line_and_name_the_connection() -> None:
     with AmqpdServer(args=("--log-format", "json")) as server:
+        with client_of(server) as client:
+            client.open().close()
         server.stop()
         lines = [json.loads(line) for line in server.log.splitlines()]
-        assert any("listens on" in line["message"] for line in lines)
-        assert {line["level"] for line in lines} == {"info"}
+    assert {line["level"] for line in lines} == {"info"}
+    of_the_client = [line for line in lines if "connection" in line]
+    assert [line["message"].split(": ")[1].split()[0] for line in of_the_client] == [
+        "accepted",
+        "user",
+        "closed",
+    ]
+    (name,) = {line["connection"] for line in of_the_client}
+    assert name.endswith(f" -> 127.0.0.1:{server.port}")
+    assert of_the_client[1]["user"] == "guest"
 
 
 def test_the_default_user_of_the_environment_may_log_in() -> None:
