@@ -1,8 +1,7 @@
-"""What every test may ask for, which broker is tested, and how failures are shown."""
+"""What holds for every test: which broker is tested, and how failures are shown."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -10,11 +9,9 @@ from hypothesis import settings
 
 import amqpd
 
-# The assertions of the shared test code explain themselves as those of tests do; that
-# must be said before the first import of it.
+# The assertions of the shared test code explain themselves as those of tests do; this
+# comes before the first import of it, which is in the conftest.py files below.
 pytest.register_assert_rewrite("tests.support")
-
-from tests.support.connection_pair import Bench, ConnectionPair  # noqa: E402
 
 # No deadline for one example: a busy machine is not a wrong broker.
 settings.register_profile("amqpd", deadline=None)
@@ -25,17 +22,3 @@ def pytest_report_header() -> str:
     """Say which of the builds is tested, and where it lies."""
     place = Path(amqpd.__file__).parent
     return f"amqpd {amqpd.__version__} ({amqpd.build_kind()}) in {place}"
-
-
-@pytest.fixture
-def bench(tmp_path: Path) -> Iterator[Bench]:
-    """A broker on an empty directory, turned by hand."""
-    bench = Bench(tmp_path)
-    yield bench
-    bench.close()
-
-
-@pytest.fixture
-def pair(bench: Bench) -> ConnectionPair:
-    """An open connection with an open channel 1."""
-    return bench.connect()

@@ -1,0 +1,135 @@
+"""Opening a data directory: what it holds afterwards, and what a failure leaves."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+
+import pytest
+
+from amqpd.config import Config, load
+from amqpd.opening import DefinitionsUnreadable, Opened, open_rooms
+from store.errors import AlreadyLocked
+
+ANN = {
+    "users": [{"name": "ann", "password": "s3cret", "tags": ""}],
+    "vhosts": [{"name": "shop"}],
+}
+JOBS = {"queues": [{"name": "jobs", "vhost": "shop", "durable": True}]}
+NOW_MS = 1_700_000_000_000
+
+Open = Callable[..., Opened]
+
+
+def config_of(directory: Path, **flags: str) -> Config:
+    return load(None, {}, {"data_dir": str(directory / "data"), **flags}).config
+
+
+@pytest.fixture
+def open_directory(tmp_path: Path) -> Iterator[Open]:
+    """Open the directory of this test; what is still open is closed at the end."""
+    opened: list[Opened] = []
+
+    def open_it(**flags: str) -> Opened:
+        for earlier in opened:
+            earlier.close(NOW_MS)
+        opened.clear()
+        opened.append(open_rooms(config_of(tmp_path, **flags), NOW_MS))
+        return opened[0]
+
+    yield open_it
+    for left in opened:
+        left.close(NOW_MS)
+
+
+def definitions(path: Path, *parsed: Mapping[str, object]) -> str:
+    merged = {key: value for part in parsed for key, value in part.items()}
+    path.write_text(json.dumps(merged))
+    return str(path)
+
+
+def test_a_new_directory_gets_the_default_user_and_vhost(open_directory: Open) -> None:
+    opened = open_directory(default_user="bob", default_vhost="home")
+    assert opened.broker.users.names() == ["bob"]
+    assert list(opened.broker.vhosts) == ["home"]
+    assert (opened.queue_count, opened.message_count) == (0, 0)
+
+
+def test_the_defaults_are_made_once(open_directory: Open) -> None:
+    open_directory(default_user="bob")
+    opened = open_directory(default_user="carol")
+    assert opened.broker.users.names() == ["bob"]
+
+
+def test_definitions_stand_in_for_the_defaults(
+    open_directory: Open, tmp_path: Path
+) -> None:
+    path = definitions(tmp_path / "definitions.json", ANN)
+    opened = open_directory(load_definitions=path)
+    assert opened.broker.users.names() == ["ann"]
+    assert list(opened.broker.vhosts) == ["shop"]
+
+
+def test_definitions_that_define_nobody_leave_the_defaults(
+    open_directory: Open, tmp_path: Path
+) -> None:
+    path = definitions(tmp_path / "definitions.json", {})
+    opened = open_directory(load_definitions=path)
+    assert opened.broker.users.names() == ["guest"]
+
+
+def test_a_directory_of_definitions_is_loaded_in_the_order_of_names(
+    open_directory: Open, tmp_path: Path
+) -> None:
+    folder = tmp_path / "definitions"
+    folder.mkdir()
+    definitions(folder / "2-queues.json", JOBS)
+    definitions(folder / "1-users.json", ANN)
+    (folder / "README").write_text("not one of them")
+    opened = open_directory(load_definitions=str(folder))
+    assert list(opened.broker.vhosts["shop"].queues) == ["jobs"]
+
+
+def test_what_was_there_before_is_counted(open_directory: Open, tmp_path: Path) -> None:
+    path = definitions(tmp_path / "definitions.json", ANN, JOBS)
+    assert open_directory(load_definitions=path).queue_count == 0
+    assert open_directory(load_definitions=path).queue_count == 1
+
+
+def test_a_directory_that_is_open_cannot_be_opened(
+    open_directory: Open, tmp_path: Path
+) -> None:
+    open_directory()
+    with pytest.raises(AlreadyLocked, match=str(tmp_path)):
+        open_rooms(config_of(tmp_path), NOW_MS)
+
+
+@pytest.mark.parametrize("text", ["{", "[]", '{"users": [{}]}', "\udcff"])
+def test_definitions_that_cannot_be_used_are_named_and_nothing_stays_open(
+    open_directory: Open, tmp_path: Path, text: str
+) -> None:
+    path = tmp_path / "definitions.json"
+    path.write_text(text, errors="surrogateescape")
+    with pytest.raises(DefinitionsUnreadable, match=str(path)):
+        open_directory(load_definitions=str(path))
+    assert open_directory().broker.users.names() == ["guest"]
+
+
+def test_definitions_that_are_missing_are_named(open_directory: Open) -> None:
+    with pytest.raises(DefinitionsUnreadable, match="/nowhere"):
+        open_directory(load_definitions="/nowhere")
+
+
+def test_a_torn_end_of_the_log_is_told(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    open_rooms(config_of(tmp_path), NOW_MS).close(NOW_MS)
+    newest = max((tmp_path / "data" / "log").glob("*.seg"))
+    with newest.open("r+b") as file:
+        file.seek(0, 2)
+        file.write(b"half a batch")
+    with caplog.at_level(logging.INFO):
+        open_rooms(config_of(tmp_path), NOW_MS).close(NOW_MS)
+    assert "never known to be durable" in caplog.text
