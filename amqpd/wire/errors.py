@@ -16,6 +16,10 @@ class FrameMalformed(WireError):
     """A frame is too large, has an unknown type or no end octet (501)."""
 
 
+class FrameUnknown(FrameMalformed):
+    """A frame is whole, but of no type or shape that AMQP has (501)."""
+
+
 class SyntaxMalformed(WireError):
     """The fields of a method, a table or a content header do not decode (502)."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from pamqp import commands
 
-from amqpd.broker.errors import ConnectionForced, FrameError
+from amqpd.broker.errors import ConnectionForced
 from amqpd.protocol.control import ConnectionOptions
 from amqpd.protocol.handshake import HandshakeOptions
 from amqpd.protocol.lifecycle import State
@@ -360,12 +360,22 @@ def test_a_connection_is_closed_once(pair: ConnectionPair) -> None:
 
 
 def test_after_a_framing_error_nothing_is_read_any_more(pair: ConnectionPair) -> None:
-    pair.connection.close(FrameError("broken"), pair.bench.now_ms)
+    pair.send(b"\x08\x00\x00\x00\x00\x00\x00\x00")
     assert names(pair) == ["Connection.Close"]
     assert state(pair) is State.CLOSING_SILENTLY
     pair.send(CLOSE_OK, CLOSE)
     assert pair.take() == []
     pass_time(pair, 3_000)
+    assert pair.is_closed
+
+
+def test_a_whole_frame_of_no_known_type_is_an_ordinary_error(
+    pair: ConnectionPair,
+) -> None:
+    pair.send(b"\x09\x00\x00\x00\x00\x00\x00\xce")
+    assert names(pair) == ["Connection.Close"]
+    assert state(pair) is State.AWAIT_CLOSE_OK
+    pair.send(CLOSE_OK)
     assert pair.is_closed
 
 
