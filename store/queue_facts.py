@@ -117,10 +117,13 @@ class QueueFacts:
         self._written_count += 1
 
     def settle(self, seq: i64) -> None:
-        """A written message is done with."""
+        """A written message is done with.
+
+        Of a queue that is gone an ack may still come: nothing of it is written.
+        """
         if self._refused is not None and seq in self._refused.seqs:
             self._refused.lost.discard(seq)
-        else:
+        elif seq <= self._written_upper:
             self.settled.add(seq)
 
     def lose(self, seq: i64) -> None:
@@ -148,6 +151,7 @@ class QueueFacts:
 
     def purge(self, upper_seq: i64, kept: list[int]) -> None:
         """All written messages but the kept ones are done with."""
+        assert upper_seq >= self._written_upper, "a purge is of all there is"
         # Settles that wait are of seqs the purge covers.
         self.settled.take()
         self._purge_upper = upper_seq

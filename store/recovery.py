@@ -374,6 +374,10 @@ class Recovery:
 
     def _tidy(self) -> None:
         """Remove what is not needed; make the names that stay durable."""
+        if self._unneeded:
+            # The name of a copy may be in the cache only: it must not be lost after
+            # what it stands for is gone.
+            self._filesystem.sync_directory(self._log)
         for path in self._unneeded:
             self._filesystem.remove(path)
         self._filesystem.make_directory(self._log)

@@ -252,6 +252,21 @@ def test_a_queue_deleted_while_its_batch_is_in_flight_holds_no_segment() -> None
     assert "00000001.seg" not in segments(driver)
 
 
+def test_an_ack_that_comes_after_its_queue_was_deleted_is_no_fact() -> None:
+    driver = opened()
+    key = driver.append(1)
+    driver.sync()
+    number = driver.entries[key].number
+    driver.forget(1)
+    driver.sync()
+    driver.store.note_delivered(1, 0, key[1])
+    driver.store.settle(number, *key)
+    driver.append(2)
+    driver.sync()
+    driver.filesystem.power_cut(False)
+    assert len(driver.reopen().queues[2].messages) == 1
+
+
 # -- segments
 
 

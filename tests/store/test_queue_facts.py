@@ -1,5 +1,7 @@
 """Facts of queues: what becomes a record, and what a refused batch carries on."""
 
+import pytest
+
 from store import record
 from store.batch import HEADER_SIZE, TRAILER_SIZE, BatchWriter
 from store.index import Index
@@ -133,6 +135,17 @@ def test_a_message_settled_before_it_was_refused_does_not_matter() -> None:
     assert facts.is_empty
 
 
+def test_a_purge_of_less_than_all_is_our_mistake() -> None:
+    with pytest.raises(AssertionError, match="all there is"):
+        QueueFacts(7, 9).purge(8, [])
+
+
+def test_a_settle_of_what_was_never_written_is_no_fact() -> None:
+    facts = QueueFacts(7, 9)
+    facts.settle(10)
+    assert facts.is_empty
+
+
 def test_two_refused_messages_are_both_lost() -> None:
     facts = QueueFacts(7, 9)
     facts.lose(5)
@@ -207,8 +220,16 @@ def test_facts_of_nothing_change_no_index() -> None:
     assert index.reference_count(1) == 0
 
 
-def test_a_touched_queue_is_looked_at_once() -> None:
+def adopted() -> FactsTable:
+    """Queues 7 and 8 have written up to seq 9."""
     table = FactsTable()
+    table.adopt(7, 9)
+    table.adopt(8, 9)
+    return table
+
+
+def test_a_touched_queue_is_looked_at_once() -> None:
+    table = adopted()
     table.touch(7).settle(1)
     table.touch(8).settle(1)
     table.touch(7).settle(2)
@@ -222,7 +243,7 @@ def test_queues_without_news_are_untouched_again() -> None:
     table.touch(7).note_delivered(0, 4)
     assert not table.has_any()
     assert table.touched == []
-    table.touch(7).settle(1)
+    table.touch(7).note_returned(1, 1, 0)
     assert table.has_any()
 
 
@@ -234,7 +255,7 @@ def test_an_adopted_queue_knows_what_is_written() -> None:
 
 
 def test_a_forgotten_queue_has_no_facts() -> None:
-    table = FactsTable()
+    table = adopted()
     table.touch(7).settle(1)
     table.touch(8).settle(1)
     table.touch(8)
@@ -255,7 +276,7 @@ def test_a_forgotten_queue_that_was_not_touched_is_forgotten() -> None:
 
 
 def test_facts_of_a_forgotten_queue_are_not_carried() -> None:
-    table = FactsTable()
+    table = adopted()
     table.touch(7).settle(1)
     table.touch(8).settle(1)
     begun = table.begin(writer())

@@ -1,6 +1,7 @@
 """From a directory to queues: what refuses a start, what is saved, what is removed."""
 
 import errno
+import random
 
 import pytest
 
@@ -17,7 +18,7 @@ from store.errors import (
 )
 from store.message_store import MessageStore, Opened
 from store.segment import HEADER_SIZE, header_of
-from tests.support.memory_filesystem import Fault, MemoryFileSystem
+from tests.support.memory_filesystem import Fault, MemoryFileSystem, PowerCut
 from tests.support.store_driver import DIRECTORY, LOG, UUID, StoreDriver
 
 FIRST = f"{LOG}/00000001.seg"
@@ -357,3 +358,20 @@ def test_a_file_of_another_kind_in_the_log_is_left_alone() -> None:
     put(driver, f"{LOG}/README", b"hello")
     driver.reopen()
     assert "README" in names(driver)
+
+
+def test_the_old_tail_goes_only_when_the_name_of_its_copy_is_durable() -> None:
+    """Killed between rename and directory sync, then the power goes."""
+    for seed in range(40):
+        for call in (1, 2):
+            driver = crashed()
+            driver.filesystem.fault = Fault(1, None, "sync_directory")
+            with pytest.raises(PowerCut):
+                driver.open()
+            driver.filesystem.restart()
+            assert "00000001-00000002.seg" in names(driver)
+            driver.filesystem.fault = Fault(call, None, "sync_directory")
+            with pytest.raises(PowerCut):
+                driver.open()
+            driver.filesystem.power_cut(random.Random(seed))
+            assert found(driver.reopen()) == [1, 2, 3]

@@ -32,6 +32,7 @@ def test_lost_messages_are_told_with_their_numbers() -> None:
 
 def test_what_was_settled_meanwhile_is_not_told() -> None:
     facts, result = FactsTable(), SyncResult[str]()
+    facts.adopt(1, 9)
     facts.touch(1).settle(1)
     lose(batch(), facts)
     facts.touch(2).settle(10)
