@@ -1,6 +1,10 @@
 """What is ready keeps its order, whatever comes back in whatever order."""
 
-from amqpd.broker.ready_list import ReadyList
+import sys
+
+import pytest
+
+from amqpd.broker.ready_list import FRONT_MIN, ReadyList
 from tests.support.deliveries import reference_of
 
 
@@ -69,3 +73,33 @@ def test_what_is_removed_is_the_named_and_only_them() -> None:
     kept = sum(reference_of(seq, bytes(seq)).message.size for seq in (1, 4, 6))
     assert (ready.count, ready.size) == (3, kept)
     assert seqs_of(ready) == [1, 4, 6]
+
+
+@pytest.mark.parametrize("ahead", [0, 1, 5, FRONT_MIN - 1, FRONT_MIN, 3 * FRONT_MIN])
+def test_the_order_outlives_the_cutting_of_the_front(ahead: int) -> None:
+    ready = ReadyList()
+    popped = []
+    for seq in range(1, 4 * FRONT_MIN):
+        ready.append(reference_of(seq))
+        if ready.count > ahead:
+            popped.append(int(ready.pop().seq))
+    assert ready.count == min(ahead, 4 * FRONT_MIN - 1)
+    popped += seqs_of(ready)
+    assert popped == list(range(1, 4 * FRONT_MIN))
+
+
+@pytest.mark.parametrize("is_removed", [True, False])
+def test_what_was_popped_is_neither_taken_nor_removed_again(is_removed: bool) -> None:
+    ready = list_of(1, 2, 3, 4)
+    ready.pop()
+    ready.pop()
+    taken = ready.remove({1, 2, 3}) if is_removed else ready.take_all()
+    assert [reference.seq for reference in taken] == ([3] if is_removed else [3, 4])
+    ready.append(reference_of(5))
+    assert seqs_of(ready) == ([4, 5] if is_removed else [5])
+
+
+def test_a_popped_reference_is_not_held_on_to() -> None:
+    ready = list_of(1, 2)
+    popped, free = ready.pop(), reference_of(1)
+    assert sys.getrefcount(popped) == sys.getrefcount(free)
