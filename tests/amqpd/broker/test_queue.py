@@ -399,6 +399,16 @@ def test_transient_messages_of_a_durable_queue_cost_the_log_nothing(
     durable.close()
 
 
+def test_persistent_messages_of_a_transient_queue_cost_the_log_nothing(
+    bench: Bench, queue: Queue
+) -> None:
+    bench.sync()
+    queue.publish(persistent_message())
+    queue.settle(get(queue))
+    assert not bench.broker.durability.has_work
+    assert bench.store.bytes_waiting == 0
+
+
 def test_a_message_of_several_durable_queues_is_one_in_the_log(
     durable: Bench, reopened: Reopen
 ) -> None:
