@@ -32,6 +32,8 @@ from store.waiting import WaitingMessage, WaitingMessages
 
 T = TypeVar("T")
 
+# Twice this much stays with the process when a batch is freed.
+_HEAP_KEPT: Final = 4 * 1024 * 1024
 _SEQ_MAX: Final = (1 << 63) - 1
 _BATCH_MAX: Final = (1 << 63) - 1
 
@@ -414,6 +416,7 @@ class MessageStore(Generic[T]):
         Raises:
             StoreError: the files do not go together, or the disk refuses.
         """
+        _keep_heap()
         log = f"{directory}/{LOG_NAME}"
         reserve = Reserve(filesystem, log, options.reserve_size)
         recovered = Recovery(
@@ -439,6 +442,17 @@ class MessageStore(Generic[T]):
             now_ms,
         )
         return Opened(store, recovered.queues, recovered.report)
+
+
+def _keep_heap() -> None:
+    """Stop glibc from giving a batch's memory back to the kernel each time.
+
+    It does so whenever 128 KiB at the top of the heap are free, and every page is
+    faulted in again for the next batch: 2,300 ns a message (begin and run, 1 KiB)
+    instead of 1,050. Freeing one larger block raises the limit to twice its size
+    (mallopt(3), M_MMAP_THRESHOLD). Elsewhere this does nothing.
+    """
+    bytes(_HEAP_KEPT)
 
 
 @final
