@@ -122,7 +122,6 @@ class Queue(ReferenceOwner):
             self._forget(reference)
         else:
             self.unacked_count += 1
-            reference.consumer = None
             self._note_delivered(reference)
         return reference
 

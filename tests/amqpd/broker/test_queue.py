@@ -376,6 +376,17 @@ def test_what_a_run_delivered_is_marked_whatever_its_last_message_is(
     assert found_after_restart(reopened(durable)) == [(1, True), (3, False)]
 
 
+def test_what_was_recovered_and_delivered_is_marked_after_the_next_restart(
+    durable: Bench, reopened: Reopen, fast_path: Path
+) -> None:
+    queue_of(durable).publish(persistent_message())
+    durable.sync()
+    durable.store.close()
+    again = Bench(fast_path / "d")
+    get(queue_of(again))
+    assert found_after_restart(reopened(again)) == [(1, True)]
+
+
 def test_a_second_delivery_of_what_came_back_tells_the_log_nothing_new(
     durable: Bench, reopened: Reopen
 ) -> None:
