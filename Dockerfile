@@ -12,7 +12,7 @@ RUN apt-get update \
 WORKDIR /source
 COPY . .
 RUN python -m venv /opt/amqpd \
-    && /opt/amqpd/bin/pip install --no-cache-dir '.[uvloop]' \
+    && /opt/amqpd/bin/pip install --no-cache-dir '.[fast]' \
     # An image that was meant to be compiled and is not should not be built.
     && /opt/amqpd/bin/amqpd --version | grep -w compiled
 

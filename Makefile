@@ -27,8 +27,10 @@ SOURCES := setup.py pyproject.toml README.md amqpd/py.typed \
 SUITE := pyproject.toml README.md $(shell find tests interop -type f \
 	-not -name '*.pyc' -not -path 'tests/test_tidy.py')
 
+CHECKS := build/venv-checks
 PURE := build/venv-pure
 COMPILED := build/venv-compiled
+comma := ,
 # One command makes an environment, whatever it is for.
 VENV = rm -rf $(1) && $(PYTHON) -m venv $(1)
 # pip keeps an installed version that has the same number: force what changed.
@@ -66,12 +68,12 @@ test-compiled: $(COMPILED)/installed build/suite/stamp
 		$(call RUN_TESTS,../venv-compiled); \
 	fi
 
-check: $(PURE)/checkers
-	$(PURE)/bin/ruff format --check .
-	$(PURE)/bin/ruff check .
-	$(PURE)/bin/mypy
-	$(PURE)/bin/lint-imports
-	$(PURE)/bin/python -m pytest --quiet tests/test_tidy.py
+check: $(CHECKS)/installed
+	$(CHECKS)/bin/ruff format --check .
+	$(CHECKS)/bin/ruff check .
+	$(CHECKS)/bin/mypy
+	$(CHECKS)/bin/lint-imports
+	$(CHECKS)/bin/python -m pytest --quiet tests/test_tidy.py
 
 clean:
 	rm -rf .venv build dist *.egg-info
@@ -89,26 +91,33 @@ build/amqpload: tests/bench/amqpload.c
 
 # -- environments ----------------------------------------------------------------------
 
-.venv/created $(PURE)/created $(COMPILED)/created:
+.venv/created $(CHECKS)/created $(PURE)/created $(COMPILED)/created:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 		{ echo "amqpd needs Python 3.11 or later; name one: make PYTHON=..."; exit 1; }
 	$(call VENV,$(@D))
 	touch $@
 
+# What makes it faster is there if this machine has it ready-made.
 .venv/installed: .venv/created build/wheel-native/stamp
-	$(call INSTALL,.venv,build/wheel-native)
+	$(call INSTALL,.venv,build/wheel-native,[fast]) || \
+		$(call INSTALL,.venv,build/wheel-native)
 	touch $@
 
+# The compiled build is tested with everything that makes it faster, the pure build
+# with nothing but what it needs.
 $(COMPILED)/installed: $(COMPILED)/created build/wheel-native/stamp
-	$(call INSTALL,$(COMPILED),build/wheel-native,[test])
+	$(call INSTALL,$(COMPILED),build/wheel-native,[test$(comma)fast]) || \
+		$(call INSTALL,$(COMPILED),build/wheel-native,[test])
 	touch $@
 
 $(PURE)/installed: $(PURE)/created build/wheel-pure/stamp
 	$(call INSTALL,$(PURE),build/wheel-pure,[test])
 	touch $@
 
-$(PURE)/checkers: $(PURE)/installed
-	$(PURE)/bin/pip install --quiet "$$(echo build/wheel-pure/*.whl)[dev]"
+# The checks read the source tree; what it needs is installed beside them.
+$(CHECKS)/installed: $(CHECKS)/created pyproject.toml
+	AMQPD_PURE=1 $(CHECKS)/bin/pip install --quiet ".[test,dev]"
+	$(CHECKS)/bin/pip uninstall --quiet --yes amqpd
 	touch $@
 
 # -- what is installed -----------------------------------------------------------------

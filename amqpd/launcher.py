@@ -191,7 +191,7 @@ def start_up_line(config: Config, addresses: list[str], opened: Opened) -> str:
 
 
 def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
-    """Return uvloop's, when that is installed (`pip install amqpd[uvloop]`)."""
+    """Return uvloop's, when that is installed (`pip install amqpd[fast]`)."""
     try:
         import uvloop
     except ImportError:
