@@ -137,7 +137,6 @@ class Queue(ReferenceOwner):
                 break
             alone = ring.is_alone(consumer)
             no_ack = consumer.no_ack
-            reference = None
             while True:
                 reference = ready.pop()
                 sent += 1

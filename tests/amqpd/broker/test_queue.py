@@ -337,6 +337,18 @@ def test_what_was_settled_stays_settled(
     assert found_after_restart(reopened(durable)) == [(3, False), (4, False)]
 
 
+def test_what_was_delivered_without_acks_does_not_come_back(
+    durable: Bench, reopened: Reopen
+) -> None:
+    queue = queue_of(durable)
+    for _ in range(3):
+        queue.publish(persistent_message())
+    durable.sync()
+    ConsumingChannel().subscribe(queue, "t", no_ack=True)
+    queue.dispatch(2, MANY)
+    assert found_after_restart(reopened(durable)) == [(3, False)]
+
+
 def test_what_was_purged_stays_purged(durable: Bench, reopened: Reopen) -> None:
     queue = queue_of(durable)
     for _ in range(3):
