@@ -256,6 +256,22 @@ def test_answers_are_asked_for_with_the_write_and_leave_with_it(
     # The write that took the answers is the only one they need.
     assert not bench.outputs.has_work()
     assert pair.output.take() == b""
+    # And the next one is asked for again.
+    pair.send(publish("nowhere"))
+    assert bench.outputs.take_dirty() == [pair.output]
+    assert pair.output.take() == method(1, commands.Basic.Ack(3, False))
+
+
+def test_whoever_has_answered_is_not_held_on_to(
+    bench: Bench, pair: ConnectionPair
+) -> None:
+    pair.call(1, commands.Confirm.Select(), commands.Confirm.SelectOk)
+    publishing = pair.connection.channels[1].publishing
+    count = sys.getrefcount(publishing)
+    for _ in range(5):
+        pair.send(publish("nowhere"))
+        pair.take()
+    assert sys.getrefcount(publishing) == count
 
 
 def test_answers_stand_behind_what_was_written_before(
