@@ -82,7 +82,7 @@ def _open_and_serve(loaded: Loaded, reload: Reload) -> int:
     opened = open_rooms(loaded.config, clock.now_ms())
     exit_code = 0
     try:
-        with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+        with asyncio.Runner() as runner:
             exit_code = runner.run(Daemon(opened, loaded, reload).serve())
     finally:
         # A log that failed stays as it is: only recovery may trust it again.
@@ -188,15 +188,6 @@ def start_up_line(config: Config, addresses: list[str], opened: Opened) -> str:
         f" {', '.join(addresses)}; data in {config.data_dir};"
         f" {opened.queue_count} queues and {opened.message_count} messages recovered"
     )
-
-
-def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
-    """Return uvloop's, when that is installed (`pip install amqpd[fast]`)."""
-    try:
-        import uvloop
-    except ImportError:
-        return None
-    return uvloop.new_event_loop
 
 
 def _allow_many_sockets() -> None:

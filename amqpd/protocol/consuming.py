@@ -79,7 +79,15 @@ class ChannelConsumer(Consumer):
         write_i64_be(out, delivery_tag)
         out.append(1 if reference.redelivered else 0)
         out.write(message.address)
-        write_content(output, consuming.number, message)
+        content = message.content
+        if (
+            message.channel == consuming.number
+            and message.body is None
+            and len(content) <= output.frame_max
+        ):
+            out.write(content)
+        else:
+            write_content(output, consuming.number, message)
 
     def on_queue_gone(self) -> None:
         """Forget the subscription; tell the client if it understands that."""
