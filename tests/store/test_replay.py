@@ -189,3 +189,18 @@ def test_a_seq_between_ranges_is_in_none() -> None:
         True,
         False,
     ]
+
+
+@pytest.mark.parametrize(
+    "one",
+    [
+        Settle(1, ranges_of([9])),
+        Purge(1, 9, ranges_of([])),
+        Delivered(1, 0, 9, ranges_of([])),
+        Returned(1, 9, 1, 0),
+    ],
+)
+def test_a_seq_that_any_fact_names_is_not_given_out_again(one: Record) -> None:
+    # The message's segment is gone; a new one with its seq would be settled at once.
+    queues, _, _ = replayed(one)
+    assert queues[1].next_seq == 10
