@@ -112,6 +112,10 @@ class Unbind(Operation):
         self._done = done
         self._doomed: list[Exchange] = []
 
+    def widen(self, names: set[str]) -> set[str]:
+        """With the last binding of an exchange goes the exchange, and so on."""
+        return self._topology.with_sources(names)
+
     def start(self) -> Progress:
         """Check, and let the row go first if there is one."""
         topology = self._topology
@@ -124,15 +128,8 @@ class Unbind(Operation):
         assert destination is not None
         if isinstance(destination, Queue):
             self._access.check_owner(destination)
-        doomed = topology.left_unused([binding])
-        taken = {exchange_key(exchange.name) for exchange in doomed}
-        taken -= self.names
-        assert self.line is not None
-        if not self.line.may_take(taken):
-            return Progress.BLOCKED
-        self.names |= taken
-        self._doomed = doomed
-        statements = doomed_statements(topology, doomed)
+        self._doomed = topology.left_unused([binding])
+        statements = doomed_statements(topology, self._doomed)
         if topology.exchanges[binding.source].durable and destination.durable:
             statements += delete_binding(topology.name, binding)
         if not statements:

@@ -132,6 +132,10 @@ class DeleteExchange(Operation):
         self._exchange: Exchange | None = None
         self._doomed: list[Exchange] = []
 
+    def widen(self, names: set[str]) -> set[str]:
+        """With the exchange may go what is bound to it."""
+        return self._topology.with_sources(names)
+
     def start(self) -> Progress:
         """Check, and let the rows go first if there are any."""
         topology = self._topology
@@ -143,15 +147,11 @@ class DeleteExchange(Operation):
             return Progress.DONE
         if self._if_unused and topology.router.has_bindings_from(name):
             raise PreconditionFailed(f"{exchange_resource(name, topology.name)} in use")
-        doomed = topology.left_unused(list(topology.router.bindings_to(name, True)))
-        taken = {exchange_key(other.name) for other in doomed}
-        assert self.line is not None
-        if not self.line.may_take(taken):
-            return Progress.BLOCKED
-        self.names |= taken
         self._exchange = exchange
-        self._doomed = doomed
-        statements = doomed_statements(topology, doomed)
+        self._doomed = topology.left_unused(
+            list(topology.router.bindings_to(name, True))
+        )
+        statements = doomed_statements(topology, self._doomed)
         if exchange.durable:
             statements += delete_exchange(topology.name, name)
         if not statements:

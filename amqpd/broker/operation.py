@@ -9,10 +9,10 @@ gets the answers that a broker without a disk would have given at once:
     bind q to x              (waits)   [start....commit]
     declare y       [start...commit]                          nothing in common: no wait
 
-An operation may find, when it starts, that it takes more along than it named (exchanges
-that are deleted with their last binding); if one of those is busy it waits for it at
-its old place in line. Nothing that waits for its start keeps anything busy, so there
-is no deadlock. What an operation does is not known here.
+Some operations may take more along than they name: exchanges that end with their last
+binding. They name all that could end, also by what is still pending when they come.
+Everybody waits only for who is in flight or came before, so there is no deadlock. What
+an operation does is not known here.
 """
 
 from enum import Enum
@@ -27,8 +27,6 @@ class Progress(Enum):
 
     DONE = 1
     IN_FLIGHT = 2
-    # It needs a name that is busy, and has done nothing.
-    BLOCKED = 3
 
 
 class Operation(CommitWaiter):
@@ -38,8 +36,12 @@ class Operation(CommitWaiter):
         self.names = names
         self.line: OperationLine | None = None
 
+    def widen(self, names: set[str]) -> set[str]:
+        """Return the names with those that could be taken along, as things are now."""
+        return names
+
     def start(self) -> Progress:
-        """Check, then do it or stage its commit; told the client if it is done.
+        """Check, then do it or stage its commit; the client is told if it is done.
 
         Raises:
             AmqpError: it is refused; `fail` is called with it.
@@ -74,33 +76,33 @@ class OperationLine:
     """The operations of one virtual host: those in flight, and those that wait."""
 
     def __init__(self) -> None:
+        self._in_flight: list[Operation] = []
+        # The names of those in flight.
         self._busy: set[str] = set()
         self._waiting: list[Operation] = []
-        # What those name who wait before the operation that is being started.
-        self._named_before: set[str] = set()
 
     def submit(self, operation: Operation) -> None:
         """Start the operation as soon as nobody before it is about its names."""
         operation.line = self
-        before: set[str] = set()
+        self._widen(operation)
         for waiting in self._waiting:
-            before |= waiting.names
-        held = self._is_held(operation.names, before)
-        if held or self._start(operation, before) is Progress.BLOCKED:
+            if not waiting.names.isdisjoint(operation.names):
+                self._waiting.append(operation)
+                return
+        if self._busy.isdisjoint(operation.names):
+            self._start(operation)
+        else:
             self._waiting.append(operation)
 
     def is_busy(self, name: str) -> bool:
         """Whether an operation about that name is in flight."""
         return name in self._busy
 
-    def may_take(self, names: set[str]) -> bool:
-        """Whether the operation that is being started may take these names along."""
-        return not self._is_held(names, self._named_before)
-
     def complete(
         self, operation: Operation, row_ids: list[int], failure: AmqpError | None
     ) -> None:
         """The commit of an operation in flight is over; those who waited go on."""
+        self._in_flight.remove(operation)
         self._busy -= operation.names
         if failure is None:
             operation.finish(row_ids)
@@ -109,18 +111,33 @@ class OperationLine:
         operation.after()
         self._resume()
 
-    def _start(self, operation: Operation, before: set[str]) -> Progress:
-        self._named_before = before
+    def _widen(self, operation: Operation) -> None:
+        """Let the operation name all that it could take along when it is started.
+
+        Only who is pending can change what that is until then, and who can has one of
+        these names: so its names belong to them, and what is bound to those, and so on.
+        """
+        names = operation.widen(operation.names)
+        while names is not operation.names:
+            operation.names = names
+            wider = set(names)
+            for pending in self._in_flight + self._waiting:
+                if not pending.names.isdisjoint(wider):
+                    wider |= pending.names
+            if wider != names:
+                names = operation.widen(wider)
+
+    def _start(self, operation: Operation) -> None:
         try:
             progress = operation.start()
         except AmqpError as error:
             operation.fail(error)
-            return Progress.DONE
+            return
         if progress is Progress.IN_FLIGHT:
+            self._in_flight.append(operation)
             self._busy |= operation.names
-        elif progress is Progress.DONE:
+        else:
             operation.after()
-        return progress
 
     def _resume(self) -> None:
         """Start those who can, in order; starting one may bring new ones to the end."""
@@ -128,13 +145,10 @@ class OperationLine:
         index = 0
         while index < len(self._waiting):
             operation = self._waiting[index]
-            if not self._is_held(operation.names, before):
+            held = not self._busy.isdisjoint(operation.names)
+            if held or not before.isdisjoint(operation.names):
+                before |= operation.names
+                index += 1
+            else:
                 del self._waiting[index]
-                if self._start(operation, before) is not Progress.BLOCKED:
-                    continue
-                self._waiting.insert(index, operation)
-            before |= operation.names
-            index += 1
-
-    def _is_held(self, names: set[str], before: set[str]) -> bool:
-        return not (self._busy.isdisjoint(names) and before.isdisjoint(names))
+                self._start(operation)

@@ -31,7 +31,6 @@ from amqpd.broker.statements import delete_exchange, delete_queue, insert_queue
 from amqpd.broker.topology import (
     GENERATED_PREFIX,
     Topology,
-    exchange_key,
     queue_key,
 )
 
@@ -231,6 +230,10 @@ class DeleteQueue(Operation):
         self._queue: Queue | None = None
         self._doomed: list[Exchange] = []
 
+    def widen(self, names: set[str]) -> set[str]:
+        """With the queue may go what is bound to it."""
+        return self._topology.with_sources(names)
+
     def start(self) -> Progress:
         """Check, and let the rows go first if there are any."""
         topology = self._topology
@@ -241,15 +244,11 @@ class DeleteQueue(Operation):
             self._done(0)
             return Progress.DONE
         self._check(queue)
-        doomed = topology.left_unused(list(topology.router.bindings_to(name, False)))
-        taken = {exchange_key(exchange.name) for exchange in doomed}
-        assert self.line is not None
-        if not self.line.may_take(taken):
-            return Progress.BLOCKED
-        self.names |= taken
         self._queue = queue
-        self._doomed = doomed
-        statements = doomed_statements(topology, doomed)
+        self._doomed = topology.left_unused(
+            list(topology.router.bindings_to(name, False))
+        )
+        statements = doomed_statements(topology, self._doomed)
         if queue.durable:
             statements += delete_queue(topology.name, int(queue.id), name)
         if not statements:

@@ -114,6 +114,23 @@ class Topology:
         access.check_owner(queue)
         return queue
 
+    def with_sources(self, keys: set[str]) -> set[str]:
+        """Return the keys, and those of auto-delete exchanges bound to them.
+
+        Whether these end when bindings go depends on their other bindings, so who
+        removes one of the bindings is about all of them, up to the sources.
+        """
+        found = set(keys)
+        todo = list(keys)
+        while todo:
+            kind, _, name = todo.pop().partition(" ")
+            for binding in self.router.bindings_to(name, kind == "exchange"):
+                key = exchange_key(binding.source)
+                if key not in found and self.exchanges[binding.source].auto_delete:
+                    found.add(key)
+                    todo.append(key)
+        return found
+
     def left_unused(self, gone: list[Binding]) -> list[Exchange]:
         """Return the exchanges that end when these bindings go, sources last."""
         removed = set(gone)
