@@ -19,7 +19,7 @@ from mypy_extensions import i64
 from amqpd.broker.delivery import Reference
 
 # The used-up front is cut off when it is this long and the greater part of the list.
-FRONT_MIN: Final[i64] = 1024
+FRONT_MIN: Final[i64] = 64
 
 
 @final

@@ -177,7 +177,13 @@ class Ticker:
         self._write_done(step)
 
     def _write_done(self, step: Step) -> None:
-        fatal = self._broker.durability.complete(step)
+        fatal: BaseException | None
+        try:
+            fatal = self._broker.durability.complete(step)
+        except Exception as error:
+            # Ours to mend; but nobody may wait for ever for what this step carried.
+            logger.exception("a step of the log could not be completed")
+            fatal = error
         self.wake()
         if fatal is not None and not self._is_failed:
             self._is_failed = True

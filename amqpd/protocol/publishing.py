@@ -93,7 +93,8 @@ class Publishing(DurabilityWaiter, Answerer):
         self._route: Route | None = None
         self._mandatory = False
         self._header = b""
-        self._bodies: list[bytes] = []
+        # One growing buffer: a body may come in a million frames of one octet.
+        self._received = bytearray()
         self._missing: i64 = 0
         self._body_size: i64 = 0
 
@@ -140,7 +141,7 @@ class Publishing(DurabilityWaiter, Answerer):
             raise UnexpectedFrame(EXPECTED_BODY)
         if len(frame) > OVERHEAD:
             # An empty one is allowed, and any number of them would pile up here.
-            self._bodies.append(frame[HEAD_SIZE:-1])
+            self._received += frame[HEAD_SIZE:-1]
         if not self._missing:
             self._complete(now_ms)
 
@@ -155,26 +156,26 @@ class Publishing(DurabilityWaiter, Answerer):
     def abandon(self) -> None:
         """Drop the content that has begun: the channel closes."""
         self.is_receiving = False
-        self._bodies = []
+        self._received = bytearray()
 
     def _complete(self, now_ms: i64) -> None:
         route = self._route
         assert route is not None
-        bodies = self._bodies
+        received = self._received
         header = self._header
-        self._bodies = []
+        self._received = bytearray()
         self.is_receiving = False
         if not route.is_current():
-            # The topology changed while the bodies came in.
+            # The topology changed while the body came in.
             route = self._session.find_route(route.address[:-1])
         facts = walk_properties(header, HEAD_SIZE, len(header) - 1)
         if self._body_size > FRAMED_BODY_SIZE_MAX:
-            body = b"".join(bodies)
+            body = bytes(received)
             self.publish(route, self._mandatory, header, body, facts, now_ms)
             return
         content = header
         if self._body_size:
-            content = _framed(header, bodies, self._body_size)
+            content = _framed(header, received)
         self.publish(route, self._mandatory, content, None, facts, now_ms)
 
     # -- a complete message ---------------------------------------------------
@@ -354,12 +355,11 @@ def milliseconds(text: str) -> int:
 MILLISECONDS_MAX: Final = 1 << 53
 
 
-def _framed(header: bytes, bodies: list[bytes], size: i64) -> bytes:
+def _framed(header: bytes, body: bytearray) -> bytes:
     """The canonical content of a small body that came in pieces."""
     out = BytesWriter()
     out.write(header)
-    write_head(out, BODY, read_u16(header, 1), size)
-    for body in bodies:
-        out.write(body)
+    write_head(out, BODY, read_u16(header, 1), len(body))
+    out.write(body)
     out.append(FRAME_END)
     return out.getvalue()

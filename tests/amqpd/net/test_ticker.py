@@ -356,3 +356,24 @@ async def test_the_longest_turn_is_known(ticker: Ticker) -> None:
     assert ticker.turn_seconds_max == 0.0
     ticker.wake()
     await wait_until(lambda: ticker.turn_seconds_max > 0.0)
+
+
+async def test_a_step_that_cannot_be_completed_is_fatal(
+    bench: Bench,
+    ticker: Ticker,
+    pair: ConnectionPair,
+    fatal: list[BaseException],
+    disk: FailingDisk,
+) -> None:
+    queue = bench.broker.vhosts["/"].queues["d"]
+    pair.send(persistent())
+    bench.sync()
+    # No caller may settle twice: it stands for any mistake of ours.
+    bench.broker.store.settle(0, queue.id, 1)
+    bench.sync()
+    bench.broker.store.settle(0, queue.id, 1)
+    pair.send(persistent())
+    ticker.wake()
+    await wait_until(lambda: fatal != [])
+    disk.is_broken = True
+    assert isinstance(fatal[0], AssertionError)
