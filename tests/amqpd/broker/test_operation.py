@@ -134,40 +134,41 @@ def test_who_waits_is_not_overtaken_when_something_else_is_done(
     step = plane.begin_commit()
     plane.declare_queue(guest, "q", durable=True)
     bound = plane.bind(guest, "x", "q")
-    deleted = plane.delete_exchange(guest, "x")
+    found = plane.check_exchange(guest, "x")
+    assert (bound.is_done, found.is_done) == (False, False)
     plane.complete_commit(step)
-    assert (bound.is_done, deleted.is_done) == (False, False)
+    assert (bound.is_done, found.is_done) == (False, False)
     plane.commit()
-    assert (bound.value, deleted.value) == (None, None)
+    assert (bound.value, found.value) == (None, None)
 
 
 @pytest.mark.parametrize("way", ["delete queue", "delete exchange", "unbind"])
 def test_what_is_taken_along_is_busy_too(plane: ControlPlane, way: str) -> None:
     guest = plane.guest()
-    plane.declare_exchange(guest, "x", durable=True, auto_delete=True)
-    plane.declare_exchange(guest, "y", durable=True)
+    for name in ("far", "near"):
+        plane.declare_exchange(guest, name, durable=True, auto_delete=True)
+    plane.declare_exchange(guest, "last", durable=True)
     plane.declare_queue(guest, "q", durable=True)
     plane.commit()
+    plane.bind(guest, "far", "near", to_exchange=True)
     if way == "delete queue":
-        plane.bind(guest, "x", "q")
+        plane.bind(guest, "near", "q")
         plane.commit()
         plane.delete_queue(guest, "q")
     else:
-        # x leads to y, and up leads to x: up ends with x or with their binding.
-        plane.declare_exchange(guest, "up", durable=True, auto_delete=True)
-        plane.commit()
-        plane.bind(guest, "x", "y", to_exchange=True)
-        plane.bind(guest, "up", "x", to_exchange=True)
+        plane.bind(guest, "near", "last", to_exchange=True)
         plane.commit()
         if way == "unbind":
-            plane.unbind(guest, "x", "y", to_exchange=True)
+            plane.unbind(guest, "near", "last", to_exchange=True)
         else:
-            plane.delete_exchange(guest, "x")
-    taken = "x" if way == "delete queue" else "up"
-    found = plane.check_exchange(plane.guest(), taken)
-    assert not found.is_done
+            plane.delete_exchange(guest, "last")
+    found = [plane.check_exchange(plane.guest(), name) for name in ("near", "far")]
+    assert [one.is_done for one in found] == [False, False]
     plane.commit()
-    assert found.refusal == f"404 no exchange '{taken}' in vhost '/'"
+    assert [one.refusal for one in found] == [
+        "404 no exchange 'near' in vhost '/'",
+        "404 no exchange 'far' in vhost '/'",
+    ]
 
 
 def test_an_exchange_waits_for_a_source_that_it_would_take_along(
@@ -207,3 +208,20 @@ def test_an_exchange_that_is_deleted_waits_for_its_source(plane: ControlPlane) -
     plane.commit()
     assert deleted.value is None
     assert "up" in plane.vhost.exchanges
+
+
+@pytest.mark.parametrize("is_declared", [True, False])
+def test_what_is_being_bound_may_be_taken_along(
+    plane: ControlPlane, is_declared: bool
+) -> None:
+    guest = plane.guest()
+    plane.declare_exchange(guest, "x", durable=True, auto_delete=True)
+    plane.declare_queue(guest, "q", durable=True)
+    if is_declared:
+        plane.commit()
+    plane.bind(guest, "x", "q")
+    deleted = plane.delete_queue(guest, "q")
+    found = plane.check_exchange(guest, "x")
+    plane.commit()
+    assert deleted.value == 0
+    assert found.refusal == "404 no exchange 'x' in vhost '/'"

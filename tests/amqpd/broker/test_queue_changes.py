@@ -364,14 +364,17 @@ def test_durable_exchanges_go_with_a_transient_queue_in_one_commit(
 ) -> None:
     guest = plane.guest()
     plane.declare_queue(guest, "q")
-    plane.declare_exchange(guest, "x", durable=True, auto_delete=True)
+    for name in ("near", "far"):
+        plane.declare_exchange(guest, name, durable=True, auto_delete=True)
     plane.commit()
-    plane.bind(guest, "x", "q")
+    plane.bind(guest, "far", "near", to_exchange=True)
+    plane.commit()
+    plane.bind(guest, "near", "q")
     outcome = plane.delete_queue(guest, "q")
     assert not outcome.is_done
-    plane.commit()
+    plane.bench.commit()
     assert outcome.value == 0
-    assert "x" not in plane.vhost.exchanges
+    assert not {"near", "far"} & set(plane.vhost.exchanges)
     assert plane.rows("exchanges") == []
 
 

@@ -122,6 +122,47 @@ def test_an_exchange_that_is_being_bound_outlives_a_queue_that_ends(
     assert [row[1] for row in plane.rows("exchanges")] == ["x"]
 
 
+def test_an_exchange_whose_only_hope_was_refused_by_the_disk_ends(
+    plane: ControlPlane,
+) -> None:
+    guest = plane.guest()
+    plane.declare_exchange(guest, "x", durable=True, auto_delete=True)
+    plane.declare_queue(guest, "q", durable=True)
+    plane.commit()
+    one = plane.guest()
+    plane.declare_queue(one, "mine", exclusive=True)
+    plane.bind(one, "x", "mine")
+    plane.break_disk("bindings")
+    refused = plane.bind(guest, "x", "q")
+    one.close()
+    plane.commit()
+    assert refused.refusal.startswith("506")
+    assert "x" not in plane.vhost.exchanges
+
+
+@pytest.mark.parametrize("is_queue", [True, False])
+def test_an_exchange_that_loses_its_bindings_on_two_ways_ends(
+    plane: ControlPlane, is_queue: bool
+) -> None:
+    guest = plane.guest()
+    plane.declare_exchange(guest, "x", durable=True, auto_delete=True)
+    plane.declare_exchange(guest, "other", durable=True)
+    plane.declare_queue(guest, "other", durable=True)
+    plane.declare_queue(guest, "q", auto_delete=True)
+    plane.commit()
+    plane.bind(guest, "x", "q")
+    plane.bind(guest, "x", "other", to_exchange=not is_queue)
+    plane.commit()
+    if is_queue:
+        plane.delete_queue(guest, "other")
+    else:
+        plane.delete_exchange(guest, "other")
+    plane.vhost.queue_unused(plane.vhost.queues["q"])
+    plane.commit()
+    assert "x" not in plane.vhost.exchanges
+    assert "x" not in [row[1] for row in plane.rows("exchanges")]
+
+
 def test_a_queue_that_ends_while_it_is_being_deleted_ends_once(
     plane: ControlPlane,
 ) -> None:
