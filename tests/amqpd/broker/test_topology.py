@@ -90,10 +90,13 @@ def test_a_queue_that_is_not_auto_delete_stays_unused(plane: ControlPlane) -> No
     assert plane.vhost.queues == {"q": queue}
 
 
-def test_auto_delete_exchanges_end_with_a_queue_that_ends(plane: ControlPlane) -> None:
+@pytest.mark.parametrize("durable", [True, False])
+def test_auto_delete_exchanges_end_with_a_queue_that_ends(
+    plane: ControlPlane, durable: bool
+) -> None:
     guest = plane.guest()
-    plane.declare_exchange(guest, "near", durable=True, auto_delete=True)
-    plane.declare_exchange(guest, "far", durable=True, auto_delete=True)
+    plane.declare_exchange(guest, "near", durable=durable, auto_delete=True)
+    plane.declare_exchange(guest, "far", durable=durable, auto_delete=True)
     plane.commit()
     plane.bind(guest, "far", "near", to_exchange=True)
     plane.commit()
