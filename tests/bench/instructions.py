@@ -9,9 +9,9 @@ a few per cent is a change of the code. The count of a part is the difference be
 N and 2N messages, divided by N: start-up, imports and the first messages are not in it.
 
 The baseline is `instructions.json`, and a commit changes it on purpose. It has an entry
-for each version of Python, with and without ISA-L for the checksums. How that Python was
-built makes a difference of up to 5 %, where things happen to lie in memory (the length
-of a path is enough) one of up to 3 %.
+for each version of Python, with and without ISA-L for the checksums. How that was built
+makes a difference of up to 5 %, where things happen to lie in memory (the length of a
+path is enough) one of up to 3 %.
 """
 
 from __future__ import annotations
