@@ -2,7 +2,7 @@
 
     python -m tests.bench.frames [--count 100000]
 
-    publish, nobody listens    a publish that is parsed, validated, routed to no queue
+    publish, no queue          a publish that is parsed, validated, routed to nobody
     publish, cut anywhere      the same in reads that end in the middle of frames
     publish and deliver        through one queue to one auto-ack consumer
 
@@ -37,6 +37,8 @@ CHANNEL: Final = 1
 READ_SIZE: Final = 64 * 1024
 REPEATS: Final = 3
 QUEUE: Final = "frames"
+#: To which nothing is bound.
+EXCHANGE: Final = "frames-nowhere"
 
 
 def main() -> None:
@@ -54,7 +56,7 @@ def main() -> None:
         _subscribe(broker)
         for size in SIZES:
             few = max(1, count * SIZES[0] // (SIZES[0] + size // 4))
-            lost, kept = _message(size, "nowhere"), _message(size, QUEUE)
+            lost, kept = _message(size, EXCHANGE, ""), _message(size, "", QUEUE)
             ns = [
                 _publish_ns(publisher, _whole_reads(lost), few),
                 _publish_ns(publisher, _cut_reads(lost), few),
@@ -67,13 +69,14 @@ def main() -> None:
 def _subscribe(broker: InPlaceBroker) -> None:
     consumer = broker.connect("consumer")
     consumer.is_kept = False
+    consumer.call(CHANNEL, commands.Exchange.Declare(0, EXCHANGE, "fanout"))
     consumer.call(CHANNEL, commands.Queue.Declare(0, QUEUE))
     consumer.call(CHANNEL, commands.Basic.Consume(0, QUEUE, no_ack=True))
 
 
-def _message(size: int, queue: str) -> bytes:
+def _message(size: int, exchange: str, key: str) -> bytes:
     return (
-        encode_method(CHANNEL, commands.Basic.Publish(0, "", queue))
+        encode_method(CHANNEL, commands.Basic.Publish(0, exchange, key))
         + encode_frame(HEADER, CHANNEL, encode_header(size))
         + encode_frame(BODY, CHANNEL, bytes(size))
     )
