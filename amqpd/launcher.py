@@ -22,7 +22,6 @@ that it needs. How the process ends is a number, after sysexits.h:
 from __future__ import annotations
 
 import asyncio
-import gc
 import logging
 import resource
 import signal
@@ -130,8 +129,7 @@ class Daemon:
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._on_signal, number)
         loop.add_signal_handler(signal.SIGHUP, self._on_reload)
-        gc.collect()
-        gc.freeze()
+        server.ticker.garbage.start()
         addresses = [f"{address}:{server.port}" for address in server.addresses]
         line = start_up_line(config, addresses, self._opened)
         logger.info("%s", line)

@@ -17,6 +17,7 @@ from typing import Final, Protocol, cast
 from amqpd.broker.broker import Broker
 from amqpd.broker.ports import Step
 from amqpd.clock import Clock
+from amqpd.net.garbage import GarbageRounds
 from amqpd.net.worker import Worker
 from amqpd.protocol.output import OutputQueue
 from amqpd.protocol.ports import PendingConnections
@@ -69,6 +70,7 @@ class Ticker:
         self.is_disk_behind = False
         # The longest turn since the start.
         self.turn_seconds_max = 0.0
+        self.garbage = GarbageRounds(loop.time())
         self._broker = broker
         self._clock = clock
         self._loop = loop
@@ -102,6 +104,7 @@ class Ticker:
         if self.outputs.has_work():
             # Heartbeats: nothing else may happen for a long time.
             self.wake()
+        self.garbage.on_time(self._loop.time())
 
     # -- a turn ---------------------------------------------------------------
 

@@ -499,9 +499,12 @@ class Connection(ConnectionFace):
         self._drop_input()
         self.output.close()
         self.release()
+        # Nothing refers in a circle any more: no collector has to find it.
+        self._session = None
+        self.control.forget_connection()
 
     def on_time(self, now_ms: i64) -> None:
-        """Do what is due; called about once a second."""
+        """Do what is due; called every now and then."""
         self.control.on_time(now_ms, self.bytes_in, self.output.sent)
         if self.control.is_closed:
             self._drop_input()

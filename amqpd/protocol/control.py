@@ -171,6 +171,11 @@ class Control:
         if self.state is not State.CLOSED:
             self._end(Event.SOCKET_LOST, reason)
 
+    def forget_connection(self) -> None:
+        """The connection is over; what is left here is its reason."""
+        self.session = None
+        self._owner = None
+
     def on_time(self, now_ms: i64, bytes_in: i64, bytes_out: i64) -> None:
         """Do what is due: give up waiting, send a heartbeat, miss one."""
         if self.state is State.CLOSED:

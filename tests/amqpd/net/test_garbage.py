@@ -1,0 +1,75 @@
+"""Full rounds of the collector are rare, and connections do not need them."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Iterator
+
+import pytest
+
+from amqpd.net.garbage import PAUSE_SECONDS_MIN, THRESHOLDS, GarbageRounds
+from amqpd.protocol.channel import Channel
+from amqpd.protocol.connection import Connection
+from tests.support.connection_pair import Bench
+
+
+@pytest.fixture
+def collector() -> Iterator[None]:
+    """Give the collector back as it was."""
+    before = gc.get_threshold()
+    yield
+    gc.set_threshold(*before)
+    gc.unfreeze()
+    gc.enable()
+
+
+@pytest.fixture
+def rounds(collector: None) -> Iterator[list[str]]:
+    """The generations that were collected, in order."""
+    seen: list[str] = []
+
+    def note(phase: str, facts: dict[str, int]) -> None:
+        if phase == "start":
+            seen.append(str(facts["generation"]))
+
+    gc.disable()
+    gc.callbacks.append(note)
+    yield seen
+    gc.callbacks.remove(note)
+
+
+def test_the_collector_makes_no_full_round_by_itself(collector: None) -> None:
+    GarbageRounds(0.0).start()
+    assert gc.get_threshold() == THRESHOLDS
+    assert gc.get_freeze_count() > 0
+
+
+def test_a_full_round_is_made_when_it_is_due_and_not_again_soon(
+    rounds: list[str],
+) -> None:
+    garbage = GarbageRounds(100.0)
+    garbage.on_time(100.0 + PAUSE_SECONDS_MIN - 1)
+    assert rounds == []
+    garbage.on_time(100.0 + PAUSE_SECONDS_MIN)
+    assert rounds == ["2"]
+    garbage.on_time(100.0 + 2 * PAUSE_SECONDS_MIN - 1)
+    assert rounds == ["2"]
+    assert garbage.due_s >= 100.0 + 2 * PAUSE_SECONDS_MIN
+
+
+def test_a_connection_that_ends_leaves_nothing_to_collect(
+    bench: Bench, collector: None
+) -> None:
+    def alive() -> int:
+        kinds = (Connection, Channel)
+        return sum(isinstance(one, kinds) for one in gc.get_objects())
+
+    before = alive()
+    gc.disable()
+    pair = bench.connect()
+    pair.declare("q")
+    pair.consume("q")
+    assert alive() == before + 2
+    pair.connection.lose_socket("gone")
+    del pair
+    assert alive() == before
