@@ -12,8 +12,8 @@ import gc
 import time
 from typing import Final, final
 
-# Young objects as Python does, a little more often; all objects never.
-THRESHOLDS: Final = (700, 5, 1_000_000)
+# Young objects as Python does; all objects never.
+THRESHOLDS: Final = (700, 10, 1_000_000)
 PAUSE_SECONDS_MIN: Final = 60.0
 # A round of 5 ms every 100 s, one of 0.3 s every 100 minutes.
 PAUSE_PER_SECOND: Final = 20_000

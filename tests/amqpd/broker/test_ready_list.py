@@ -4,7 +4,6 @@ import sys
 
 import pytest
 
-from amqpd.broker.fresh_list import SLOTS_KEPT_MAX
 from amqpd.broker.ready_list import ReadyList
 from tests.support.deliveries import reference_of
 
@@ -74,21 +73,6 @@ def test_what_is_removed_is_the_named_and_only_them() -> None:
     kept = sum(reference_of(seq, bytes(seq)).message.size for seq in (1, 4, 6))
     assert (ready.count, ready.size) == (3, kept)
     assert seqs_of(ready) == [1, 4, 6]
-
-
-@pytest.mark.parametrize(
-    "ahead", [0, 1, 5, SLOTS_KEPT_MAX - 1, SLOTS_KEPT_MAX, 3 * SLOTS_KEPT_MAX]
-)
-def test_the_order_outlives_the_clearing_of_used_up_slots(ahead: int) -> None:
-    ready = ReadyList()
-    popped = []
-    for seq in range(1, 4 * SLOTS_KEPT_MAX):
-        ready.append(reference_of(seq))
-        if ready.count > ahead:
-            popped.append(int(ready.pop().seq))
-    assert ready.count == min(ahead, 4 * SLOTS_KEPT_MAX - 1)
-    popped += seqs_of(ready)
-    assert popped == list(range(1, 4 * SLOTS_KEPT_MAX))
 
 
 @pytest.mark.parametrize("is_removed", [True, False])
