@@ -34,8 +34,8 @@ comma := ,
 # One command makes an environment, whatever it is for.
 VENV = rm -rf $(1) && $(PYTHON) -m venv $(1)
 # pip keeps an installed version that has the same number: force what changed.
-INSTALL = $(1)/bin/pip install --quiet "$$(echo $(2)/*.whl)$(3)" && \
-	$(1)/bin/pip install --quiet --force-reinstall --no-deps $(2)/*.whl
+INSTALL = ( $(1)/bin/pip install --quiet "$$(echo $(2)/*.whl)$(3)" && \
+	$(1)/bin/pip install --quiet --force-reinstall --no-deps $(2)/*.whl )
 # setuptools would pack what it copied there last time, deleted modules too.
 WHEEL = rm -rf build/lib build/lib.* build/bdist.* $(2) && \
 	$(1)/bin/pip wheel --quiet --no-deps --wheel-dir $(2) .
