@@ -38,8 +38,12 @@ TRAILER_SIZE: Final = 16
 OVERHEAD: Final = HEADER_SIZE + TRAILER_SIZE
 
 _SEED: Final = struct.Struct(">QQ")
+_U32: Final = 0xFFFFFFFF
 _TRAILER: Final = struct.Struct(">4sIQ")
 _CHECKSUM: Final = struct.Struct(">I")
+
+# Where a record carries its batch number.
+_BATCH_AT: Final = record.HEADER_SIZE - 4
 
 # From this size on a content is a buffer of its own; below, one copy is cheaper
 # than another entry of pwritev.
@@ -48,8 +52,11 @@ _CHUNK_SIZE: Final = 64 * 1024
 
 
 def seed_of(segment: int, batch: int) -> int:
-    """Return what every checksum of a batch starts with."""
-    return crc32(_SEED.pack(segment, batch))
+    """Return what every checksum of a batch starts with.
+
+    Of the batch number the low half counts, which a record carries.
+    """
+    return crc32(_SEED.pack(segment, batch & _U32))
 
 
 @final
@@ -114,6 +121,20 @@ def read_header(data: bytes, offset: i64, segment: i64) -> BatchHeader | None:
     )
 
 
+def is_sound(data: bytes, offset: i64, size: i64, segment: i64) -> bool:
+    """Say whether a record found by its offset alone is what was written there.
+
+    `offset` is a place in `data`, `segment` the segment the bytes come from.
+    """
+    if size < record.SIZE_MIN or offset + size > len(data):
+        return False
+    if read_u32(data, offset) != size:
+        return False
+    seed = seed_of(segment, read_u32(data, offset + _BATCH_AT))
+    end = offset + size - record.CHECKSUM_SIZE
+    return crc32(memoryview(data)[offset:end], seed) == read_u32(data, end)
+
+
 def number_in(data: bytes, offset: i64) -> i64:
     """Return what a header, which may be damaged, says is the batch number."""
     return read_i64_be(data, offset + 16)
@@ -168,6 +189,7 @@ class BatchWriter:
         """Start a message record; its destinations and `end_message` follow."""
         record.write_message_header(
             self._record,
+            self.number,
             enqueued_ms,
             expires_ms,
             envelope,
@@ -196,17 +218,14 @@ class BatchWriter:
 
     def settle(self, queue_id: i64, settled: Ranges) -> None:
         """Add a settle record."""
-        record.write_settle(self._record, queue_id, settled)
-        self._end_record()
-
-    def purge(self, queue_id: i64, upper_seq: i64, kept: Ranges) -> None:
-        """Add a purge record."""
-        record.write_purge(self._record, queue_id, upper_seq, kept)
+        record.write_settle(self._record, self.number, queue_id, settled)
         self._end_record()
 
     def delivered(self, queue_id: i64, lane: i64, upper_seq: i64) -> None:
         """Add a delivered record."""
-        record.write_delivered(self._record, queue_id, lane, upper_seq)
+        record.write_delivered(
+            self._record, self.number, queue_id, lane, upper_seq
+        )
         self._end_record()
 
     def returned(
@@ -214,13 +233,16 @@ class BatchWriter:
     ) -> None:
         """Add a returned record."""
         record.write_returned(
-            self._record, queue_id, seq, delivery_count, not_before_ms
+            self._record, self.number, queue_id, seq, delivery_count, not_before_ms
         )
         self._end_record()
 
     def copy(self, without_checksum: bytes) -> None:
-        """Add a record of another batch as it is, with a checksum of this one."""
-        self._record.write(without_checksum)
+        """Add a record of another batch, as one of this batch."""
+        out = self._record
+        out.write(without_checksum[:_BATCH_AT])
+        write_i32_be(out, signed32(self.number & _U32))
+        out.write(without_checksum[record.HEADER_SIZE :])
         self._end_record()
 
     def _end_record(self) -> None:
@@ -270,3 +292,8 @@ class BatchWriter:
     def size(self) -> i64:
         """Return the size of the finished batch."""
         return self._size
+
+    @property
+    def position(self) -> i64:
+        """Return where the next record begins, from the start of the batch."""
+        return self._size - TRAILER_SIZE + len(self._out)

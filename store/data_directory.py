@@ -21,7 +21,7 @@ from store.errors import (
 from store.filesystem import FileSystem
 from store.segment import is_any_segment
 
-FORMAT: Final = "1"
+FORMAT: Final = "2"
 VERSION_NAME: Final = "VERSION"
 LOCK_NAME: Final = "lock"
 METADATA_NAME: Final = "meta.db"

@@ -28,6 +28,8 @@ class FileSystem(Protocol):
     def create(self, path: str) -> int: ...
     def close(self, descriptor: int) -> None: ...
     def read_file(self, path: str) -> bytes: ...
+    def open_for_reading(self, path: str) -> int: ...
+    def read(self, descriptor: int, size: int, offset: int) -> bytes: ...
     def write(self, descriptor: int, buffers: Sequence[bytes], offset: int) -> None: ...
     def allocate(self, descriptor: int, size: int) -> None: ...
     def truncate(self, descriptor: int, size: int) -> None: ...
@@ -77,6 +79,18 @@ class OsFileSystem:
         """Return the whole content of a file."""
         with open(path, "rb", buffering=0) as file:
             return file.readall()
+
+    def open_for_reading(self, path: str) -> int:
+        """Open a file that is there for `read`."""
+        return os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+
+    def read(self, descriptor: int, size: int, offset: int) -> bytes:
+        """Return `size` bytes from an offset; fewer only where the file ends."""
+        data = os.pread(descriptor, size, offset)
+        if len(data) == size or not data:
+            return data
+        # A signal, or the end of the file: only another read can tell.
+        return data + self.read(descriptor, size - len(data), offset + len(data))
 
     def write(self, descriptor: int, buffers: Sequence[bytes], offset: int) -> None:
         """Write all buffers one after the other from an offset."""

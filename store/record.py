@@ -3,25 +3,26 @@
 A record is one fact about messages. All numbers are big-endian.
 
     0  length   u32   of the whole record; 0 is invalid
-    4  type     u8    message, settle, purge, delivered, returned
+    4  type     u8    message, settle, delivered, returned
     5  version  u8
     6  flags    u8    1: a reader that does not know the type may skip the record
                       2: (message) a body follows the content
     7  -        u8    0
-    8  payload
+    8  batch    u32   low half of its batch's number
+    12 payload
     .. checksum u32   CRC-32 of all before it, seeded (see batch.py)
 
     message    enqueued i64, expires i64, envelope size u32, content size u32,
                destinations u32, destinations (queue u32, seq u64, lane u16) ...,
                envelope, content, body
     settle     queue u32, ranges
-    purge      queue u32, upper seq u64, ranges that stay
     delivered  queue u32, lane u16, upper seq u64, ranges that are excepted
     returned   queue u32, seq u64, delivery count u32, not before i64
     ranges     count u32, (first u64, last u64) ...
 
 The checksum stands at the end so that the part before the content is built once
-and summed in one call. A message costs 40 bytes and 14 for each destination.
+and summed in one call. The batch is what a record that was found by its offset
+alone is checked with. A message costs 44 bytes and 14 for each destination.
 
 This module does not know files or batches, nor what envelope, content and body
 are.
@@ -45,15 +46,14 @@ from store.seq_ranges import Ranges
 
 MESSAGE: Final = 1
 SETTLE: Final = 2
-PURGE: Final = 3
-DELIVERED: Final = 4
-RETURNED: Final = 5
+DELIVERED: Final = 3
+RETURNED: Final = 4
 
 VERSION: Final = 1
 MAY_BE_SKIPPED: Final = 1
 HAS_BODY: Final = 2
 
-HEADER_SIZE: Final = 8
+HEADER_SIZE: Final = 12
 CHECKSUM_SIZE: Final = 4
 SIZE_MIN: Final = HEADER_SIZE + CHECKSUM_SIZE
 DESTINATION_SIZE: Final = 14
@@ -80,11 +80,12 @@ def read_u32(data: bytes, offset: i64) -> i64:
     return i64(read_i32_be(data, offset)) & _U32
 
 
-def _write_header(out: BytesWriter, size: i64, kind: i64) -> None:
+def _write_header(out: BytesWriter, batch: i64, size: i64, kind: i64) -> None:
     write_i32_be(out, signed32(size))
     out.append(kind)
     out.append(VERSION)
     write_i16_be(out, 0)
+    write_i32_be(out, signed32(batch & _U32))
 
 
 def _write_ranges(out: BytesWriter, ranges: Ranges) -> None:
@@ -96,6 +97,7 @@ def _write_ranges(out: BytesWriter, ranges: Ranges) -> None:
 
 def write_message_header(
     out: BytesWriter,
+    batch: i64,
     enqueued_ms: i64,
     expires_ms: i64,
     envelope: bytes,
@@ -113,6 +115,7 @@ def write_message_header(
     write_i32_be(out, signed32(size))
     write_i16_be(out, (MESSAGE << 8) | VERSION)
     write_i16_be(out, flags)
+    write_i32_be(out, signed32(batch & _U32))
     write_i64_be(out, enqueued_ms)
     write_i64_be(out, expires_ms)
     write_i32_be(out, i32(len(envelope)))
@@ -127,24 +130,18 @@ def write_destination(out: BytesWriter, queue_id: i64, seq: i64, lane: i64) -> N
     write_i16_be(out, signed16(lane))
 
 
-def write_settle(out: BytesWriter, queue_id: i64, settled: Ranges) -> None:
+def write_settle(out: BytesWriter, batch: i64, queue_id: i64, settled: Ranges) -> None:
     """Write a settle record without its checksum."""
-    _write_header(out, SIZE_MIN + 8 + 16 * len(settled.firsts), SETTLE)
+    _write_header(out, batch, SIZE_MIN + 8 + 16 * len(settled.firsts), SETTLE)
     write_i32_be(out, signed32(queue_id))
     _write_ranges(out, settled)
 
 
-def write_purge(out: BytesWriter, queue_id: i64, upper_seq: i64, kept: Ranges) -> None:
-    """Write a purge record without its checksum."""
-    _write_header(out, SIZE_MIN + 16 + 16 * len(kept.firsts), PURGE)
-    write_i32_be(out, signed32(queue_id))
-    write_i64_be(out, upper_seq)
-    _write_ranges(out, kept)
-
-
-def write_delivered(out: BytesWriter, queue_id: i64, lane: i64, upper_seq: i64) -> None:
+def write_delivered(
+    out: BytesWriter, batch: i64, queue_id: i64, lane: i64, upper_seq: i64
+) -> None:
     """Write a delivered record (no exceptions) without its checksum."""
-    _write_header(out, SIZE_MIN + 18, DELIVERED)
+    _write_header(out, batch, SIZE_MIN + 18, DELIVERED)
     write_i32_be(out, signed32(queue_id))
     write_i16_be(out, signed16(lane))
     write_i64_be(out, upper_seq)
@@ -152,10 +149,15 @@ def write_delivered(out: BytesWriter, queue_id: i64, lane: i64, upper_seq: i64) 
 
 
 def write_returned(
-    out: BytesWriter, queue_id: i64, seq: i64, delivery_count: i64, not_before_ms: i64
+    out: BytesWriter,
+    batch: i64,
+    queue_id: i64,
+    seq: i64,
+    delivery_count: i64,
+    not_before_ms: i64,
 ) -> None:
     """Write a returned record without its checksum."""
-    _write_header(out, SIZE_MIN + 24, RETURNED)
+    _write_header(out, batch, SIZE_MIN + 24, RETURNED)
     write_i32_be(out, signed32(queue_id))
     write_i64_be(out, seq)
     write_i32_be(out, signed32(delivery_count))
@@ -216,18 +218,6 @@ class Settle:
 
 
 @final
-class Purge:
-    """Everything in a queue up to a seq is done with, but for what was unacked."""
-
-    __slots__ = ("kept", "queue_id", "upper_seq")
-
-    def __init__(self, queue_id: i64, upper_seq: i64, kept: Ranges) -> None:
-        self.queue_id = queue_id
-        self.upper_seq = upper_seq
-        self.kept = kept
-
-
-@final
 class Delivered:
     """Every seq of a lane up to this one went to a consumer once, but for some."""
 
@@ -257,7 +247,7 @@ class Returned:
         self.not_before_ms = not_before_ms
 
 
-Record = Message | Settle | Purge | Delivered | Returned
+Record = Message | Settle | Delivered | Returned
 
 
 def read_record(data: bytes, start: i64) -> Record | None:
@@ -285,12 +275,6 @@ def read_record(data: bytes, start: i64) -> Record | None:
         return _read_message(data, at, end, flags & HAS_BODY != 0)
     if kind == SETTLE:
         return Settle(_number32(data, at, end), _read_ranges(data, at + 4, end))
-    if kind == PURGE:
-        return Purge(
-            _number32(data, at, end),
-            _number64(data, at + 4, end),
-            _read_ranges(data, at + 12, end),
-        )
     if kind == DELIVERED:
         return Delivered(
             _number32(data, at, end),

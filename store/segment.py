@@ -32,7 +32,7 @@ from store.errors import SyncFailed
 from store.filesystem import FileSystem
 
 MAGIC: Final = b"amqpdseg"
-VERSION: Final = 1
+VERSION: Final = 2
 HEADER_SIZE: Final = 64
 _HEADER: Final = struct.Struct(">8sHHIQQ16sQI")
 _CHECKSUM: Final = struct.Struct(">I")

@@ -223,7 +223,19 @@ class MemoryFileSystem:
 
     def read_file(self, path: str) -> bytes:
         self._simple("read_file")
+        if path not in self._names:
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
         return bytes(self._names[path].cache)
+
+    def open_for_reading(self, path: str) -> int:
+        self._simple("open_for_reading")
+        if path not in self._names:
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
+        return self._descriptor(self._names[path])
+
+    def read(self, descriptor: int, size: int, offset: int) -> bytes:
+        self._simple("read")
+        return bytes(self._open[descriptor].cache[offset : offset + size])
 
     def write(self, descriptor: int, buffers: Sequence[bytes], offset: int) -> None:
         fault = self._call("write")
