@@ -2,26 +2,29 @@
 
 A broker is started as a user starts it, by the installed command `amqpd serve`, on a
 core of its own, with an empty data directory on a real disk. So what is measured is
-whatever build that command runs; `Target.build` says which.
+whatever build that command runs; `Target.build` says which. One that is started here
+can be killed, and started again on what it left (`Target.process`).
 """
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+import time
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Final
 
 from tests.bench.machine import pinned
 
-STOP_SECONDS_MAX: Final = 15.0
+STOP_SECONDS_MAX: Final = 30.0
 LOG_TAIL_LINES: Final = 20
 
 
@@ -37,6 +40,8 @@ class Target:
     uri: str
     pids: tuple[int, ...]
     build: str
+    #: What it was started as; None if somebody else did that.
+    started_by: BrokerProcess | None = None
 
     @property
     def pid(self) -> int:
@@ -48,6 +53,86 @@ class Target:
         if not self.pids:
             raise BrokerFailed(f"{self.name}: memory is measured only with a --pid")
         return self.pids[0]
+
+    @property
+    def process(self) -> BrokerProcess:
+        """The process, to be stopped and started.
+
+        Raises:
+            BrokerFailed: it is not ours to stop.
+        """
+        if self.started_by is None:
+            raise BrokerFailed(f"{self.name}: only a broker of our own is restarted")
+        return self.started_by
+
+
+@dataclass
+class BrokerProcess:
+    """`amqpd serve` on one data directory, as often as it is started."""
+
+    command: str
+    core: int | None
+    #: Holds the data directory and the log of the process, and goes with it.
+    directory: Path
+    #: Added to the environment of the process.
+    environment: Mapping[str, str] = field(default_factory=dict)
+    #: From the start of the process to the line that says where it listens.
+    start_seconds: float = 0.0
+    _running: subprocess.Popen[str] | None = None
+
+    @property
+    def data_directory(self) -> Path:
+        """Where its messages are."""
+        return self.directory / "data"
+
+    def start(self) -> Target:
+        """Start it and wait until it listens.
+
+        Raises:
+            BrokerFailed: it ended instead.
+        """
+        with (self.directory / "log").open("w+", encoding="utf-8") as log:
+            started = time.perf_counter()
+            process = self._start(log)
+            self._running = process
+            port = _port_of(process, log)
+            self.start_seconds = time.perf_counter() - started
+        uri = f"amqp://guest:guest@127.0.0.1:{port}/"
+        return Target("amqpd", uri, (process.pid,), build_of(self.command), self)
+
+    def kill(self) -> None:
+        """End it as `kill -9` does."""
+        self._end(signal.SIGKILL)
+
+    def stop(self) -> None:
+        """Let it end in order; one that does not is killed."""
+        self._end(signal.SIGTERM)
+
+    def _start(self, log: IO[str]) -> subprocess.Popen[str]:
+        serve = [self.command, "serve", "--host", "127.0.0.1", "--port", "0"]
+        with pinned(self.core):
+            return subprocess.Popen(
+                [*serve, "--data-dir", str(self.data_directory)],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                text=True,
+                env=os.environ | dict(self.environment),
+            )
+
+    def _end(self, number: signal.Signals) -> None:
+        process = self._running
+        if process is None:
+            return
+        self._running = None
+        process.send_signal(number)
+        try:
+            process.wait(STOP_SECONDS_MAX)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+        assert process.stdout is not None
+        process.stdout.close()
 
 
 def installed_command() -> str:
@@ -65,35 +150,20 @@ def build_of(command: str) -> str:
 
 
 @contextmanager
-def started(command: str, core: int | None, parent: Path) -> Iterator[Target]:
+def started(
+    command: str,
+    core: int | None,
+    parent: Path,
+    environment: Mapping[str, str] | None = None,
+) -> Iterator[Target]:
     """Run a broker on one core with a new data directory below `parent`."""
     directory = Path(tempfile.mkdtemp(prefix="amqpd-bench-", dir=parent))
+    process = BrokerProcess(command, core, directory, environment or {})
     try:
-        with (directory / "log").open("w+", encoding="utf-8") as log:
-            process = _start(command, core, directory, log)
-            try:
-                port = _port_of(process, log)
-                uri = f"amqp://guest:guest@127.0.0.1:{port}/"
-                yield Target("amqpd", uri, (process.pid,), build_of(command))
-            finally:
-                _stop(process)
+        yield process.start()
     finally:
+        process.stop()
         shutil.rmtree(directory)
-
-
-def _start(
-    command: str, core: int | None, directory: Path, log: IO[str]
-) -> subprocess.Popen[str]:
-    data_dir = str(directory / "data")
-    serve = [command, "serve", "--host", "127.0.0.1", "--port", "0"]
-    with pinned(core):
-        return subprocess.Popen(
-            [*serve, "--data-dir", data_dir],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=log,
-            text=True,
-        )
 
 
 def _port_of(process: subprocess.Popen[str], log: IO[str]) -> int:
@@ -105,14 +175,3 @@ def _port_of(process: subprocess.Popen[str], log: IO[str]) -> int:
         tail = "".join(log.readlines()[-LOG_TAIL_LINES:])
         raise BrokerFailed(f"amqpd did not start, it said {line!r}\n{tail}")
     return int(found[1])
-
-
-def _stop(process: subprocess.Popen[str]) -> None:
-    process.send_signal(signal.SIGTERM)
-    try:
-        process.wait(STOP_SECONDS_MAX)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        process.wait()
-    assert process.stdout is not None
-    process.stdout.close()

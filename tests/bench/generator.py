@@ -72,3 +72,11 @@ def compiled(directory: Path) -> Path:
         directory.mkdir(parents=True, exist_ok=True)
         subprocess.run(["cc", *COMPILE, "-o", str(path), str(SOURCE)], check=True)
     return path
+
+
+def compiled_library(source: Path, directory: Path) -> Path:
+    """Return a C file of this folder as a shared library, made in a directory."""
+    path = directory / source.with_suffix(".so").name
+    shared = ("-shared", "-fPIC", "-o", str(path), str(source), "-ldl")
+    subprocess.run(["cc", *COMPILE, *shared], check=True)
+    return path

@@ -22,6 +22,8 @@ CLOCK_TICKS: Final = os.sysconf("SC_CLK_TCK")
 IDLE_FIELDS: Final = (3, 4)
 #: Guest time is counted in user time already.
 GUEST_FIELD_FIRST: Final = 8
+#: The unit of st_blocks, whatever the file system's own blocks are.
+BLOCK_SIZE: Final = 512
 MEMORY_FILE_SYSTEMS: Final = ("tmpfs", "ramfs")
 
 
@@ -80,10 +82,16 @@ def disk_directory(preferred: Path | None) -> Path:
 
 
 def cpu_seconds_of(pids: Sequence[int]) -> float:
-    """Return the CPU time that processes (not their children) have used so far."""
+    """Return the CPU time that processes (not their children) have used so far.
+
+    One that has ended counts nothing: it is in the children's time of who waited.
+    """
     total = 0
     for pid in pids:
-        stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8")
+        try:
+            stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8")
+        except FileNotFoundError:
+            continue
         fields = stat.rpartition(")")[2].split()
         total += int(fields[11]) + int(fields[12])
     return total / CLOCK_TICKS
@@ -101,6 +109,42 @@ def resident_mb(pid: int, field: str = "VmRSS") -> float:
 def reset_highest_resident(pid: int) -> None:
     """Let VmHWM begin again from what is resident now."""
     Path(f"/proc/{pid}/clear_refs").write_text("5", encoding="utf-8")
+
+
+def file_read_mb(pid: int) -> float:
+    """Return what a process has read from files so far, the page cache included."""
+    return _io_mb(Path(f"/proc/{pid}/io"), "rchar")
+
+
+def file_written_mb_by_thread(pid: int) -> dict[int, float]:
+    """Return what each living thread of a process has written to files so far."""
+    written: dict[int, float] = {}
+    for task in Path(f"/proc/{pid}/task").iterdir():
+        written[int(task.name)] = _io_mb(task / "io", "wchar")
+    return written
+
+
+def _io_mb(path: Path, field: str) -> float:
+    for line in path.read_text(encoding="utf-8").splitlines():
+        if line.startswith(field + ":"):
+            return int(line.split()[1]) / 1e6
+    raise LookupError(f"{path} has no {field}")
+
+
+def descriptor_count(pid: int) -> int:
+    """Return how many descriptors a process has open, sockets included."""
+    return len(list(Path(f"/proc/{pid}/fd").iterdir()))
+
+
+def directory_mb(directory: Path) -> float:
+    """Return what the files of a directory take on the disk; some may go meanwhile."""
+    blocks = 0
+    for path in directory.iterdir():
+        try:
+            blocks += path.stat().st_blocks
+        except FileNotFoundError:
+            continue
+    return blocks * BLOCK_SIZE / 1e6
 
 
 class Strangers:

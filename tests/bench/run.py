@@ -3,6 +3,7 @@
     python -m tests.bench.run                        everything once
     python -m tests.bench.run transient durable --repeats 3
     python -m tests.bench.run --peer amqp://guest:guest@127.0.0.1:5673/ --peer-pid 4711
+    python -m tests.bench.run backlog restart --count 10000000
     python -m tests.bench.run latency --uri amqp://127.0.0.1:5672/ --pid 4711
 
 The broker runs on core 0 and the generator on core 1. Printed are a Markdown table
@@ -40,9 +41,10 @@ def main() -> int:
     said = _parser().parse_args()
     place = machine.disk_directory(said.directory)
     generator = Generator(said.amqpload or compiled(Path("build")), GENERATOR_CORE)
-    bench = Bench(generator, BROKER_CORE, said.seconds, place)
+    bench = Bench(generator, BROKER_CORE, said.seconds, place, said.count)
     facts = machine.facts()
     facts["disk"] = f"{machine.file_system_type(place)} at {place}"
+    facts["backlog"] = f"{said.count:,} messages"
     facts["build"] = said.uri or build_of(said.amqpd)
     report = Report(facts)
     targets = _targets(said, place)
@@ -100,6 +102,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("scenarios", nargs="*", metavar="SCENARIO", choices=SCENARIOS)
     add = parser.add_argument
     add("--seconds", type=float, default=6.0, help="length of a load")
+    add("--count", type=int, default=1_000_000, help="messages of a backlog")
     add("--repeats", type=int, default=1, help="runs that the median is taken of")
     add("--amqpd", default=installed_command(), help="the command to start it by")
     add("--uri", help="measure a broker that runs already")

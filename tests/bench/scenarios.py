@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
+from tests.bench.backlog import measure_backlog
 from tests.bench.broker import Target
 from tests.bench.disk import bare_sync_us, percentile
 from tests.bench.fairness import measure_fairness
@@ -19,6 +20,9 @@ from tests.bench.figures import Figures, Limit, at_least, at_most, figures_of
 from tests.bench.generator import Generator, Result
 from tests.bench.large_body import measure_large_body
 from tests.bench.machine import pinned
+from tests.bench.many_queues import measure_many_queues
+from tests.bench.restart import measure_restart
+from tests.bench.steady import measure_steady
 
 PERSISTENT_1K: Final = ("--size", "1024", "--persistent", "y")
 
@@ -32,6 +36,8 @@ class Bench:
     seconds: float
     #: On the disk that the broker's data lies on.
     directory: Path
+    #: Messages of a backlog.
+    count: int
 
     def load(self, target: Target, *arguments: str) -> Result:
         """Run the generator for as long as this bench runs everything."""
@@ -113,6 +119,26 @@ def _fairness_drained(bench: Bench, target: Target) -> Figures:
     return measure_fairness(bench.generator, target, bench.seconds, consumers=1000)
 
 
+def _backlog(bench: Bench, target: Target) -> Figures:
+    return measure_backlog(bench.generator, target, bench.count, 1)
+
+
+def _backlog_queues(bench: Bench, target: Target) -> Figures:
+    return measure_backlog(bench.generator, target, bench.count, 1000)
+
+
+def _restart(bench: Bench, target: Target) -> Figures:
+    return measure_restart(bench.generator, target, bench.count, bench.directory)
+
+
+def _steady(bench: Bench, target: Target) -> Figures:
+    return measure_steady(bench.generator, target, bench.seconds)
+
+
+def _many_queues(bench: Bench, target: Target) -> Figures:
+    return measure_many_queues(bench.generator, target, bench.seconds, bench.directory)
+
+
 SCENARIOS: Final = {
     "transient": Scenario(
         "1 producer, 1 consumer, 16 B transient, auto-ack",
@@ -136,6 +162,7 @@ SCENARIOS: Final = {
     "lone_confirm": Scenario(
         "1 KiB persistent, confirm window 1, beside write and fdatasync of 1 KiB",
         _lone_confirm,
+        {"confirm_over_bare_sync_p50": at_most(1.5)},
     ),
     "fanout": Scenario("1 producer, fanout to 10 queues, 1 KiB", _fanout),
     "topic": Scenario("topic exchange, 1000 bindings, one matches, 1 KiB", _topic),
@@ -159,5 +186,57 @@ SCENARIOS: Final = {
         "the same, each of the 1,000 queues with a consumer on its own connection",
         _fairness_drained,
         {"heartbeats_lost": at_most(0)},
+    ),
+    "backlog": Scenario(
+        "--count messages of 100 B, persistent, into one queue, then drained",
+        _backlog,
+        {
+            "publish_resident_peak_mb": at_most(100),
+            "drain_resident_peak_mb": at_most(100),
+            "publish_cpu_last_over_first": at_most(1.3),
+            "drain_cpu_last_over_first": at_most(1.3),
+            "out_of_order": at_most(0),
+        },
+    ),
+    "backlog_queues": Scenario(
+        "--count messages of 100 B, persistent, into 1,000 queues in turn, then all "
+        "of them drained at once",
+        _backlog_queues,
+        {
+            "publish_resident_peak_mb": at_most(100),
+            "drain_resident_peak_mb": at_most(100),
+            "drain_read_over_log": at_most(3),
+            "out_of_order": at_most(0),
+        },
+    ),
+    "restart": Scenario(
+        "--count messages of 1 KiB, persistent: kill -9, start, stop, start",
+        _restart,
+        {
+            "kill_over_empty_s": at_most(0.5),
+            "stop_over_empty_s": at_most(0.5),
+            "read_after_kill_mb": at_most(32),
+            "read_after_stop_mb": at_most(32),
+        },
+    ),
+    "steady": Scenario(
+        "20,000 messages of 1 KiB per second, persistent, published and consumed; "
+        "then the same with one in 1,000 held unacked",
+        _steady,
+        {
+            "held_over_acked_p99": at_most(2),
+            "rewritten_over_published": at_most(0.3),
+        },
+    ),
+    "many_queues": Scenario(
+        "10,000 durable queues, each touched twice a second, nobody waits",
+        _many_queues,
+        {
+            "syncs_per_tick": at_most(1.05),
+            "start_after_kill_s": at_most(3),
+            "start_after_stop_s": at_most(3),
+            "descriptors_loaded": at_most(300),
+            "descriptors_after_kill": at_most(300),
+        },
     ),
 }
