@@ -223,9 +223,7 @@ class BatchWriter:
 
     def delivered(self, queue_id: i64, lane: i64, upper_seq: i64) -> None:
         """Add a delivered record."""
-        record.write_delivered(
-            self._record, self.number, queue_id, lane, upper_seq
-        )
+        record.write_delivered(self._record, self.number, queue_id, lane, upper_seq)
         self._end_record()
 
     def returned(

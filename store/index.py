@@ -4,7 +4,7 @@ A *run* is one queue's share of one segment. Seqs of a queue rise along the log,
 queue's runs stand in the order of both, and a message needs no entry of its own:
 
     queue 7    first   last   segment   live   written   bytes
-                   1    499         1      3       499   81 kB    + dead seqs, one bit each
+                   1    499         1      3       499   81 kB   + dead seqs: bits
                  500    511         2     12        12    2 kB
 
 Without dead seqs every seq of a run is live. What is settled at either end of a run
@@ -288,6 +288,19 @@ class QueueIndex:
             segment.references += live
             segment.live_size += self._share(at, live)
 
+    def written_in(self, segment: SegmentState) -> tuple[int, int]:
+        """Return how many references were written to what a file stands for, and
+        their bytes, as far as runs are left of them.
+        """
+        count: i64 = 0
+        size: i64 = 0
+        for at in range(0, len(self.runs), COLUMNS):
+            number: i64 = self.runs[at + _SEGMENT]
+            if segment.first_number <= number <= segment.number:
+                count += self.runs[at + _COUNTS] & _WRITTEN
+                size += self.runs[at + _SIZE]
+        return count, size
+
     def merge_runs(self, segment: SegmentState, count: i64, size: i64) -> None:
         """Make one run of those in the segments that a merged file stands for.
 
@@ -372,9 +385,11 @@ class QueueIndex:
 class Index:
     """The runs of all queues and the state of all segments."""
 
-    __slots__ = ("queues", "segments")
+    __slots__ = ("applied_segment", "queues", "segments")
 
     def __init__(self) -> None:
+        # The segment of the last batch that the index was told of.
+        self.applied_segment: i64 = 0
         self.queues: dict[int, QueueIndex] = {}
         self.segments: dict[int, SegmentState] = {}
 

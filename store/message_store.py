@@ -8,7 +8,8 @@
 A message is *waiting* (in `WaitingMessages`), *begun* (in the batch of a step) or
 *written*. What is settled while it waits is never written; what is settled later
 becomes a range in the next batch. The index, which says what segments are needed
-for, is told of a batch only when a sync that covers it has returned.
+for, is told of a batch only when a sync that covers it has returned; from then on
+the bytes of its messages may leave memory and are read back by `begin_read`.
 
 It knows neither queues nor messages: a queue is a number, a message three strings
 of bytes, a waiter an opaque token.
@@ -19,12 +20,11 @@ from typing import Final, Generic, TypeVar, final
 from mypy_extensions import i64
 
 from store.batch import BatchWriter
-from store.filesystem import FileSystem
-from store.options import StoreOptions
+from store.index import Index
 from store.queue_facts import FactsTable
-from store.recovery import LOG_NAME, Recovered, Recovery, RecoveryReport
-from store.replay import RecoveredQueue
-from store.segment_set import Reserve, SegmentSet
+from store.segment_index import SegmentIndex, index_path
+from store.segment_set import LogWrite, SegmentSet
+from store.statistics import StoreStatistics
 from store.sync_step import Batch, lose, tell_lost
 from store.sync_step import SyncStep as SyncStep  # a part of the face
 from store.syncer import SyncResult, Waiters, divide
@@ -32,9 +32,6 @@ from store.waiting import WaitingMessage, WaitingMessages
 
 T = TypeVar("T")
 
-# Twice this much stays with the process when a batch is freed.
-_HEAP_KEPT: Final = 4 * 1024 * 1024
-_SEQ_MAX: Final = (1 << 63) - 1
 _BATCH_MAX: Final = (1 << 63) - 1
 
 
@@ -47,35 +44,56 @@ class MessageStore(Generic[T]):
         "_facts",
         "_failed_batch",
         "_in_flight",
-        "_index",
         "_is_disk_full",
         "_is_failed",
+        "_is_index_planned",
         "_is_refusing",
         "_is_unsynced",
         "_probe_ms",
         "_probe_pause_ms",
         "_refused",
+        "_sealed",
+        "_segment_index",
         "_segments",
+        "_store_uuid",
+        "_syncs",
         "_undurable",
         "_waiters",
         "_waiting",
         "bytes_in_flight",
+        "index",
+        "statistics",
+        "written_base",
     )
 
     def __init__(
         self,
         segments: SegmentSet,
-        recovered: Recovered,
+        index: Index,
+        store_uuid: bytes,
+        syncs: bool,
         is_disk_full: bool,
         probe_pause_ms: i64,
         now_ms: i64,
     ) -> None:
         self._segments = segments
-        self._index = recovered.index
+        self._store_uuid = store_uuid
+        # Without, what reached the page cache counts as durable.
+        self._syncs = syncs
+        self.index = index
+        self.statistics = StoreStatistics()
         self._facts = FactsTable()
-        for queue_id, queue in recovered.queues.items():
-            if queue.messages:
-                self._facts.adopt(queue_id, queue.next_seq - 1)
+        for queue_id, queue in index.queues.items():
+            if queue.upper_seq > 0:
+                self._facts.adopt(queue_id, queue.upper_seq)
+        # The index of the segment that is written, and those whose files are not yet.
+        self._segment_index = SegmentIndex(
+            segments.current.number, segments.current.number
+        )
+        self._sealed: list[SegmentIndex] = []
+        self._is_index_planned = False
+        # Append numbers below it are in the index: `begin_read` finds them.
+        self.written_base: i64 = 1
         self._waiting = WaitingMessages()
         self._waiters: Waiters[T] = Waiters()
         # Batches written (or being written) that no returned sync covers.
@@ -134,19 +152,15 @@ class MessageStore(Generic[T]):
         """A message came back to its queue."""
         self._facts.touch(queue_id).note_returned(seq, delivery_count, not_before_ms)
 
-    def purge(self, queue_id: i64, upper_seq: i64, kept: list[int]) -> None:
-        """A queue is done with all its messages but the kept (unacked) ones.
-
-        `upper_seq` is at least every seq that was appended for the queue.
-        """
-        self._waiting.elide_queue(queue_id, upper_seq, kept)
-        self._facts.touch(queue_id).purge(upper_seq, kept)
+    def settle_range(self, queue_id: i64, first: i64, last: i64) -> None:
+        """A queue is done with written messages; not every seq need be one."""
+        self._facts.touch(queue_id).settle_range(first, last)
 
     def forget_queue(self, queue_id: i64) -> None:
         """A queue is gone, durably: nothing of it is needed any more."""
-        self._waiting.elide_queue(queue_id, _SEQ_MAX, [])
+        self._waiting.elide_queue(queue_id)
         self._facts.forget(queue_id)
-        self._index.forget_queue(queue_id)
+        self.index.forget_queue(queue_id)
 
     def wait(self, token: T, first: i64, last: i64) -> None:
         """Let `token` be told when everything so far is durable.
@@ -172,7 +186,7 @@ class MessageStore(Generic[T]):
             or self._is_unsynced
             or self._is_disk_full
             or not self._waiters.is_empty
-            or bool(self._dead_segments())
+            or len(self._sealed) > 0
         )
 
     @property
@@ -203,7 +217,7 @@ class MessageStore(Generic[T]):
         writer = self._begin_batch()
         has_batch = writer is not None or refused is not None
         has_waiter = sync and (self._is_unsynced or not self._waiters.is_empty)
-        has_chore = self._is_probe_due(now_ms) or bool(self._dead_segments())
+        has_chore = self._is_probe_due(now_ms) or len(self._sealed) > 0
         if not (has_batch or has_waiter or has_chore):
             return None
         return self._plan(writer, refused, sync, now_ms)
@@ -229,8 +243,11 @@ class MessageStore(Generic[T]):
         write = step.write
         self._in_flight -= 1
         self.bytes_in_flight -= write.length
-        for number in self._segments.on_done(write):
-            self._index.drop_segment(number)
+        self._segments.on_done(write)
+        if write.index_path:
+            self._is_index_planned = False
+            if write.is_index_written:
+                del self._sealed[0]
         result: SyncResult[T] = SyncResult()
         if write.fatal is not None:
             self._fail(step, write.fatal, result)
@@ -268,25 +285,27 @@ class MessageStore(Generic[T]):
             self._waiting.bytes_waiting, not self._is_disk_full
         )
         batch = Batch(writer.segment, writer.number, self._waiting.base)
-        for facts in self._facts.touched:
-            facts.write_purge(writer)
+        start = self._segments.end
         batch.messages = self._waiting.take()
         for message in batch.messages:
             if message is not None:
+                before = writer.position
                 message.write(writer)
-                self._note_written(message)
+                self._note_written(message, start + before, writer.position - before)
         batch.facts = self._facts.begin(writer)
         self._begun = batch
         self._is_unsynced = True
         return writer
 
-    def _note_written(self, message: WaitingMessage) -> None:
+    def _note_written(self, message: WaitingMessage, offset: i64, size: i64) -> None:
         if message.queue_id >= 0:
-            self._facts.touch(message.queue_id).note_written(message.seq)
+            facts = self._facts.touch(message.queue_id)
+            facts.note_written(message.seq, offset, size)
         if message.others is not None:
             for other in message.others.destinations:
                 if other.queue_id >= 0:
-                    self._facts.touch(other.queue_id).note_written(other.seq)
+                    facts = self._facts.touch(other.queue_id)
+                    facts.note_written(other.seq, offset, size)
 
     def _plan(
         self, writer: BatchWriter | None, refused: Batch | None, sync: bool, now_ms: i64
@@ -303,7 +322,7 @@ class MessageStore(Generic[T]):
             step.waiting = self._waiters.take()
         else:
             self._waiters.attach(self._begun.number)
-        self._segments.plan_removal(write, self._dead_segments())
+        self._plan_index(write)
         if self._is_probe_due(now_ms):
             self._probe_ms = now_ms + self._probe_pause_ms
             write.allocates_reserve = True
@@ -311,29 +330,25 @@ class MessageStore(Generic[T]):
         self.bytes_in_flight += write.length
         return step
 
-    def _dead_segments(self) -> list[int]:
-        """Return the oldest segments as far as nothing in them is needed.
-
-        Only from the oldest on: a segment also holds settles of older ones, which
-        would come back to life without it.
-        """
-        dead: list[int] = []
-        for number in self._segments.oldest():
-            if self._index.reference_count(number) > 0:
-                break
-            dead.append(number)
-        return dead
+    def _plan_index(self, write: LogWrite) -> None:
+        """Let a write leave an index beside the oldest segment that has none yet."""
+        if self._sealed and not self._is_index_planned:
+            self._is_index_planned = True
+            sealed = self._sealed[0]
+            write.index_path = index_path(self._segments.path_of(sealed.number))
+            write.index_chunks = sealed.chunks(self._store_uuid)
 
     # -- what comes of a step
 
     def _accept(self, step: SyncStep[T], result: SyncResult[T]) -> None:
         write = step.write
         if step.batch is not None:
-            # Written: the bytes may go.
-            step.batch.messages = []
-            self._undurable.append(step.batch)
+            self._note_batch(step.batch, write.end)
+            self.statistics.bytes_written += write.length
         if write.sync:
             self._segments.on_durable(write)
+            self.statistics.syncs += 1
+        if write.sync or not self._syncs:
             self._apply_undurable()
         if step.refused is None:
             result.durable = step.waiting
@@ -345,11 +360,26 @@ class MessageStore(Generic[T]):
             self._is_disk_full = False
             self._segments.allocation = self._segments.segment_size
 
+    def _note_batch(self, batch: Batch, end: i64) -> None:
+        """A batch is written: the index of its segment is told."""
+        if batch.segment != self._segment_index.number:
+            self._sealed.append(self._segment_index)
+            self._segment_index = SegmentIndex(batch.segment, batch.segment)
+        for facts in batch.facts:
+            facts.note_in(self._segment_index)
+        self.index.adopt_segment(batch.segment, batch.segment, end)
+        batch.upper = batch.base + len(batch.messages)
+        # The bytes of those that nobody else holds go now.
+        batch.messages = []
+        self._undurable.append(batch)
+
     def _apply_undurable(self) -> None:
         for batch in self._undurable:
             for facts in batch.facts:
                 if facts.queue_id not in self._facts.forgotten:
-                    facts.apply(self._index, batch.segment)
+                    facts.apply(self.index, batch.segment)
+            self.index.applied_segment = batch.segment
+            self.written_base = batch.upper
         self._undurable = []
 
     def _refuse(self, step: SyncStep[T], result: SyncResult[T]) -> None:
@@ -398,75 +428,3 @@ class MessageStore(Generic[T]):
         self._is_failed = True
         result.fatal = reason
         result.refused = step.waiting + self._waiters.take()
-
-    @staticmethod
-    def open_store(
-        directory: str,
-        filesystem: FileSystem,
-        options: StoreOptions,
-        store_uuid: bytes,
-        known_queues: set[int],
-        highest_queue_id: i64,
-        now_ms: i64,
-    ) -> "Opened[T]":
-        """Recover a data directory and return its store; blocks.
-
-        When this returns, counts are exact and everything recovered is durable.
-
-        Raises:
-            StoreError: the files do not go together, or the disk refuses.
-        """
-        _keep_heap()
-        log = f"{directory}/{LOG_NAME}"
-        reserve = Reserve(filesystem, log, options.reserve_size)
-        recovered = Recovery(
-            filesystem, directory, store_uuid, known_queues, highest_queue_id, reserve
-        ).run()
-        segments = SegmentSet(
-            filesystem,
-            log,
-            store_uuid,
-            options.segment_size,
-            reserve,
-            recovered.next_number,
-            recovered.next_batch,
-        )
-        for file in recovered.files:
-            segments.adopt(file.number, file.path)
-        is_disk_full = not segments.open() or not reserve.allocate()
-        store: MessageStore[T] = MessageStore(
-            segments,
-            recovered,
-            is_disk_full,
-            options.reserve_probe_ms,
-            now_ms,
-        )
-        return Opened(store, recovered.queues, recovered.report)
-
-
-def _keep_heap() -> None:
-    """Stop glibc from giving a batch's memory back to the kernel each time.
-
-    It does so whenever 128 KiB at the top of the heap are free, and every page is
-    faulted in again for the next batch: 2,300 ns a message (begin and run, 1 KiB)
-    instead of 1,050. Freeing one larger block raises the limit to twice its size
-    (mallopt(3), M_MMAP_THRESHOLD). Elsewhere this does nothing.
-    """
-    bytes(_HEAP_KEPT)
-
-
-@final
-class Opened(Generic[T]):
-    """A store that is recovered and safe, and what it holds."""
-
-    __slots__ = ("queues", "report", "store")
-
-    def __init__(
-        self,
-        store: MessageStore[T],
-        queues: dict[int, RecoveredQueue],
-        report: RecoveryReport,
-    ) -> None:
-        self.store = store
-        self.queues = queues
-        self.report = report

@@ -8,15 +8,25 @@ MIB: Final = 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class StoreOptions:
-    """Sizes of the log's files and the pace at which a full disk is probed.
+    """Sizes of the log's files, and when it is looked after.
 
     A segment may exceed `segment_size` by one batch. The reserve is `reserve_segments`
-    segments' worth of allocated blocks, given back when the disk is full.
+    segments' worth of allocated blocks, given back when the disk is full. Without
+    `syncs` the page cache counts as durable. Segments are merged when garbage makes up
+    more than `garbage_ratio` of at least `garbage_segments` of them. A checkpoint is
+    due after `checkpoint_seals` segments or `checkpoint_ms` of writes.
+    `cold_cache_size` is for blocks of segments that were read back.
     """
 
     segment_size: int = 16 * MIB
     reserve_segments: int = 2
     reserve_probe_ms: int = 1000
+    syncs: bool = True
+    garbage_ratio: float = 0.5
+    garbage_segments: int = 3
+    checkpoint_seals: int = 64
+    checkpoint_ms: int = 10_000
+    cold_cache_size: int = 32 * MIB
 
     @property
     def reserve_size(self) -> int:

@@ -3,21 +3,24 @@
 Facts are collected per queue, so that a batch holds a settle record with ranges
 for a queue and not a record for every ack:
 
-    purge, settled ranges, delivered (per lane), returned (per seq)
+    settled ranges, delivered (per lane), returned (per seq)
 
 `begin` turns them into records and into a `BegunFacts`, which is kept until the
-batch is durable (then the index is told) or refused (then the facts are carried
-into the next batch; messages are not: they were refused).
+batch is written (then the segment's index has it) and durable (then the index of all
+is told) or refused (then the facts are carried into the next batch; messages are
+not: they were refused).
 """
 
 from typing import Final, final
 
+from librt.strings import BytesWriter
 from mypy_extensions import i64
 
 from store.batch import BatchWriter
 from store.index import Index
 from store.record import QUEUE_ID_MAX, Returned
-from store.seq_ranges import Ranges, SeqRanges, ranges_of
+from store.segment_index import SegmentIndex, write_entry
+from store.seq_ranges import Ranges, SeqRanges
 
 _NONE: Final = -1
 
@@ -28,13 +31,14 @@ class BegunFacts:
 
     __slots__ = (
         "delivered",
+        "entries",
         "first",
+        "gaps",
         "last",
-        "purge_kept",
-        "purge_upper",
         "queue_id",
         "returned",
         "settled",
+        "size",
         "written_count",
     )
 
@@ -43,21 +47,48 @@ class BegunFacts:
         self.first: i64 = 0
         self.last: i64 = 0
         self.written_count: i64 = 0
-        self.purge_upper: i64 = _NONE
-        self.purge_kept: Ranges | None = None
+        # Bytes of the records, and where each of them lies.
+        self.size: i64 = 0
+        self.entries = b""
+        # Seqs between first and last that are not in the batch.
+        self.gaps: Ranges | None = None
         self.settled: Ranges | None = None
         self.delivered: dict[int, int] = {}
         self.returned: dict[int, Returned] = {}
 
+    def note_in(self, segment: SegmentIndex) -> None:
+        """Tell the index of the segment that the batch is in: it is written."""
+        share = segment.share(self.queue_id)
+        if self.written_count > 0:
+            share.add(
+                self.first, self.last, self.written_count, self.size, self.entries
+            )
+            self.entries = b""
+        if self.settled is not None:
+            share.settle(self.settled)
+        if self.delivered:
+            share.delivered.update(self.delivered)
+        if self.returned:
+            share.returned.update(self.returned)
+
     def apply(self, index: Index, segment: int) -> None:
         """Tell the index; the batch, which is in `segment`, is durable."""
-        runs = index.queue(self.queue_id)
-        if self.purge_kept is not None:
-            runs.purge(self.purge_kept)
+        queue = index.queue(self.queue_id)
         if self.written_count > 0:
-            runs.add(index.segment(segment), self.first, self.last, self.written_count)
+            queue.add(
+                index.segment(segment),
+                self.first,
+                self.last,
+                self.written_count,
+                self.size,
+                self.gaps,
+            )
         if self.settled is not None:
-            runs.settle(self.settled)
+            queue.settle(self.settled)
+        for lane, upper_seq in self.delivered.items():
+            queue.note_delivered(lane, upper_seq)
+        for returned in self.returned.values():
+            queue.note_returned(returned)
 
 
 @final
@@ -79,12 +110,13 @@ class QueueFacts:
     __slots__ = (
         "_delivered",
         "_delivered_written",
+        "_entries",
         "_first",
+        "_gaps",
         "_last",
-        "_purge_kept",
-        "_purge_upper",
         "_refused",
         "_returned",
+        "_size",
         "_written_count",
         "_written_upper",
         "is_touched",
@@ -98,8 +130,6 @@ class QueueFacts:
         self.is_touched = False
         self.settled = SeqRanges()
         self._refused: Refused | None = None
-        self._purge_upper: i64 = _NONE
-        self._purge_kept: Ranges | None = None
         self._delivered: dict[int, int] = {}
         self._delivered_written: dict[int, int] = {}
         self._returned: dict[int, Returned] = {}
@@ -107,14 +137,23 @@ class QueueFacts:
         self._first: i64 = 0
         self._last: i64 = 0
         self._written_count: i64 = 0
+        self._size: i64 = 0
+        self._gaps = SeqRanges()
+        self._entries: BytesWriter | None = None
         self._written_upper = written_upper
 
-    def note_written(self, seq: i64) -> None:
-        """A message with this seq is in the batch being written."""
+    def note_written(self, seq: i64, offset: i64, size: i64) -> None:
+        """A message with this seq is in the batch being written, at an offset."""
         if self._written_count == 0:
             self._first = seq
+            self._entries = BytesWriter()
+        elif seq != self._last + 1:
+            self._gaps.add_range(self._last + 1, seq - 1)
         self._last = seq
         self._written_count += 1
+        self._size += size
+        assert self._entries is not None, "made with the first of a batch"
+        write_entry(self._entries, seq, offset, size)
 
     def settle(self, seq: i64) -> None:
         """A written message is done with.
@@ -125,6 +164,10 @@ class QueueFacts:
             self._refused.lost.discard(seq)
         elif seq <= self._written_upper:
             self.settled.add(seq)
+
+    def settle_range(self, first: i64, last: i64) -> None:
+        """Written messages are done with; not every seq need have been one."""
+        self.settled.add_range(first, min(last, self._written_upper))
 
     def lose(self, seq: i64) -> None:
         """A message that was thought written was refused."""
@@ -149,20 +192,11 @@ class QueueFacts:
             self.queue_id, seq, delivery_count, not_before_ms
         )
 
-    def purge(self, upper_seq: i64, kept: list[int]) -> None:
-        """All written messages but the kept ones are done with."""
-        assert upper_seq >= self._written_upper, "a purge is of all there is"
-        # Settles that wait are of seqs the purge covers.
-        self.settled.take()
-        self._purge_upper = upper_seq
-        self._purge_kept = self._written_of(ranges_of(kept))
-
     @property
     def is_empty(self) -> bool:
         """Say whether there is nothing to write (before messages are written)."""
         return (
             self.settled.is_empty
-            and self._purge_kept is None
             and not self._returned
             and not self._is_delivered_news()
         )
@@ -174,23 +208,11 @@ class QueueFacts:
                 return True
         return False
 
-    def write_purge(self, writer: BatchWriter) -> None:
-        """Write the purge, if there is one: it stands before new messages."""
-        if self._purge_kept is not None:
-            writer.purge(self.queue_id, self._purge_upper, self._purge_kept)
-
     def begin(self, writer: BatchWriter) -> BegunFacts:
-        """Write everything else behind the messages and return what the batch holds."""
+        """Write the facts behind the messages and return what the batch holds."""
         begun = BegunFacts(self.queue_id)
-        begun.purge_upper = self._purge_upper
-        begun.purge_kept = self._purge_kept
-        self._purge_kept = None
         if self._written_count > 0:
-            begun.first = self._first
-            begun.last = self._last
-            begun.written_count = self._written_count
-            self._written_upper = self._last
-            self._written_count = 0
+            self._begin_share(begun)
         if not self.settled.is_empty:
             begun.settled = self.settled.take()
             writer.settle(self.queue_id, begun.settled)
@@ -208,6 +230,20 @@ class QueueFacts:
                 )
         return begun
 
+    def _begin_share(self, begun: BegunFacts) -> None:
+        assert self._entries is not None, "made with the first of a batch"
+        begun.first = self._first
+        begun.last = self._last
+        begun.written_count = self._written_count
+        begun.size = self._size
+        begun.entries = self._entries.getvalue()
+        if not self._gaps.is_empty:
+            begun.gaps = self._gaps.take()
+        self._written_upper = self._last
+        self._written_count = 0
+        self._size = 0
+        self._entries = None
+
     def _write_delivered(self, writer: BatchWriter, begun: BegunFacts) -> None:
         for lane, noted_upper in self._delivered.items():
             # What was delivered and elided leaves no trace in the log.
@@ -220,34 +256,15 @@ class QueueFacts:
 
     def carry(self, begun: BegunFacts) -> None:
         """Put the facts of a batch that the disk refused before what waits."""
-        if self._purge_kept is None:
-            self._carry_settled(begun)
-        # Else: a later purge covers all that the batch said of older seqs.
+        if begun.settled is not None:
+            # A seq that was refused with them may be among them: that settles nothing.
+            for i in range(len(begun.settled.firsts)):
+                self.settled.add_range(begun.settled.firsts[i], begun.settled.lasts[i])
         for lane, upper_seq in begun.delivered.items():
             self._delivered_written[lane] = _NONE
             self._delivered[lane] = max(upper_seq, self._delivered.get(lane, _NONE))
         for seq, returned in begun.returned.items():
             self._returned.setdefault(seq, returned)
-
-    def _carry_settled(self, begun: BegunFacts) -> None:
-        if begun.purge_kept is not None:
-            self._purge_upper = begun.purge_upper
-            self._purge_kept = self._written_of(begun.purge_kept)
-        if begun.settled is not None:
-            settled = self._written_of(begun.settled)
-            for i in range(len(settled.firsts)):
-                self.settled.add_range(settled.firsts[i], settled.lasts[i])
-
-    def _written_of(self, ranges: Ranges) -> Ranges:
-        """Return ranges without the seqs whose messages were refused with them."""
-        if self._refused is None:
-            return ranges
-        written = SeqRanges()
-        for i in range(len(ranges.firsts)):
-            for seq in range(ranges.firsts[i], ranges.lasts[i] + 1):
-                if seq not in self._refused.seqs:
-                    written.add(seq)
-        return written.take()
 
 
 @final

@@ -106,6 +106,7 @@ class Segment:
         "_directory",
         "_filesystem",
         "_store_uuid",
+        "_syncs",
         "first_number",
         "is_ready",
         "number",
@@ -119,8 +120,11 @@ class Segment:
         store_uuid: bytes,
         first_number: i64,
         number: i64,
+        syncs: bool = True,
     ) -> None:
         self._filesystem = filesystem
+        # Without, what is written may be lost with the power: the caller's will.
+        self._syncs = syncs
         self._directory = directory
         self._store_uuid = store_uuid
         self._descriptor: int = -1
@@ -170,6 +174,8 @@ class Segment:
 
     def sync(self) -> None:
         """Make everything written durable; raises SyncFailed."""
+        if not self._syncs:
+            return
         try:
             self._filesystem.sync(self._descriptor)
         except OSError as exc:

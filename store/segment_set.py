@@ -1,4 +1,4 @@
-"""The numbered segments of the log, the one being written, and rolling over.
+"""The segment of the log that is written, the next one, and rolling over.
 
 Two sides meet here. On the loop, `SegmentSet` decides: which segment the next
 batch goes to, from which offset, which files may go. In a step's `run`, a
@@ -8,7 +8,7 @@ steps were begun:
     create the segment (if a roll comes before it was prepared)
     seal the one before: cut, sync       before the first byte of the next
     write the batch, sync
-    prepare the next segment, remove dead ones, allocate the reserve
+    prepare the next segment, write the .idx of a sealed one, allocate the reserve
 
 What both know is the `LogTail`: the end of the last whole batch, moved only by
 `run`. A write that the disk refuses is cut off there; the steps begun meanwhile
@@ -24,7 +24,7 @@ from mypy_extensions import i64
 from store.batch import BatchWriter
 from store.errors import StoreError
 from store.filesystem import FileSystem
-from store.segment import HEADER_SIZE, Segment
+from store.segment import HEADER_SIZE, Segment, name_of
 
 RESERVE_NAME: Final = "reserve"
 
@@ -99,13 +99,14 @@ class LogWrite:
         "chunks",
         "error",
         "fatal",
+        "index_chunks",
+        "index_path",
+        "is_index_written",
         "is_reserve_back",
         "length",
         "marker",
         "offset",
         "prepares",
-        "removed_count",
-        "removes",
         "segment",
         "sync",
     )
@@ -121,8 +122,10 @@ class LogWrite:
         self.chunks: list[bytes] = []
         self.marker: list[bytes] = []
         self.prepares: Segment | None = None
-        self.removes: list[str] = []
-        self.removed_count: i64 = 0
+        # The index file of a segment that was sealed, if one is to be written.
+        self.index_path = ""
+        self.index_chunks: list[bytes] = []
+        self.is_index_written = False
         self.allocates_reserve = False
         self.is_reserve_back = False
         self.error: OSError | None = None
@@ -179,10 +182,11 @@ class LogWrite:
             return
         if self.prepares is not None and not self.prepares.is_ready:
             self._prepare(self.prepares)
-        for path in self.removes:
-            if not self._set.remove(path):
-                break
-            self.removed_count += 1
+        if self.index_path:
+            self.is_index_written = self._set.write_index(
+                self.index_path, self.index_chunks
+            )
+            self.index_chunks = []
         if self.allocates_reserve:
             self.is_reserve_back = self._reserve.allocate()
         if self.marker:
@@ -211,18 +215,16 @@ class LogWrite:
 
 @final
 class SegmentSet:
-    """The segments in order, oldest first; the last is being written."""
+    """The segment that is being written, and those begun before and after it."""
 
     __slots__ = (
         "_directory",
         "_filesystem",
         "_next_batch",
-        "_numbers",
         "_open",
-        "_paths",
         "_prepared_number",
-        "_removing",
         "_store_uuid",
+        "_syncs",
         "allocation",
         "current",
         "durable_offset",
@@ -242,17 +244,16 @@ class SegmentSet:
         reserve: Reserve,
         number: i64,
         next_batch: i64,
+        syncs: bool,
     ) -> None:
         self._filesystem = filesystem
         self._directory = directory
         self._store_uuid = store_uuid
+        self._syncs = syncs
         self.segment_size = segment_size
         self._next_batch = next_batch
-        self._numbers: list[int] = []
-        self._paths: dict[int, str] = {}
         self._open: dict[int, Segment] = {}
         self._prepared_number: i64 = number
-        self._removing: i64 = 0
         self.allocation: i64 = segment_size
         self.reserve = reserve
         self.current: Segment = self._segment(number)
@@ -278,16 +279,16 @@ class SegmentSet:
             raise StoreError(f"cannot create {self.current.path}: {exc}") from exc
         return False
 
-    def adopt(self, number: int, path: str) -> None:
-        """Take over a sealed segment from before, oldest first."""
-        self._numbers.append(number)
-        self._paths[number] = path
-
     def _segment(self, number: i64) -> Segment:
         found = self._open.get(number)
         if found is None:
             found = Segment(
-                self._filesystem, self._directory, self._store_uuid, number, number
+                self._filesystem,
+                self._directory,
+                self._store_uuid,
+                number,
+                number,
+                self._syncs,
             )
             self._open[number] = found
         return found
@@ -296,8 +297,6 @@ class SegmentSet:
         """Return the writer of the next batch, in a new segment if it must roll."""
         is_full = self.end + estimate > self.segment_size
         if may_roll and is_full and self.end > HEADER_SIZE:
-            self._numbers.append(self.current.number)
-            self._paths[self.current.number] = self.current.path
             self.current = self._segment(self.current.number + 1)
             self.end = HEADER_SIZE
         number = self._next_batch
@@ -307,7 +306,7 @@ class SegmentSet:
         )
 
     def plan(self, writer: BatchWriter | None, sync: bool) -> LogWrite:
-        """Return the write of a batch (or of none), without removals."""
+        """Return the write of a batch, or of none."""
         write = LogWrite(self, sync)
         if writer is not None:
             write.chunks = writer.finish()
@@ -320,12 +319,6 @@ class SegmentSet:
             write.prepares = self._segment(number)
         return write
 
-    def plan_removal(self, write: LogWrite, dead: list[int]) -> None:
-        """Let a write remove the oldest segments, which nobody needs."""
-        for number in dead:
-            write.removes.append(self._paths[number])
-        self._removing += len(dead)
-
     def plan_end(self, write: LogWrite) -> None:
         """Let a write, which must sync, end the log cleanly."""
         writer = BatchWriter(
@@ -334,37 +327,17 @@ class SegmentSet:
         self._next_batch += 1
         write.marker = writer.finish()
 
-    def oldest(self) -> list[int]:
-        """Return the sealed, durable segments, oldest first.
-
-        None while a removal is under way: a younger one must not overtake it.
-        """
-        numbers: list[int] = []
-        if self._removing > 0:
-            return numbers
-        for number in self._numbers:
-            if number >= self.durable_segment:
-                break
-            numbers.append(number)
-        return numbers
-
     def on_durable(self, write: LogWrite) -> None:
         """Everything up to the end of this write is durable."""
         self.durable_segment = write.segment.number
         self.durable_offset = write.end
 
-    def on_done(self, write: LogWrite) -> list[int]:
-        """Forget what a write closed and removed; return the removed numbers."""
+    def on_done(self, write: LogWrite) -> None:
+        """Forget what a write closed."""
         if write.error is None and write.fatal is None:
             for number in list(self._open):
                 if number < write.segment.number:
                     del self._open[number]
-        removed = self._numbers[: write.removed_count]
-        del self._numbers[: write.removed_count]
-        self._removing -= len(write.removes)
-        for number in removed:
-            del self._paths[number]
-        return removed
 
     def on_refused(self) -> None:
         """Go back to the end of the last whole batch; no step may be in flight."""
@@ -373,24 +346,24 @@ class SegmentSet:
         self.end = self.tail.offset
         self.durable_segment = self.current.number
         self.durable_offset = self.end
-        while self._numbers and self._numbers[-1] >= self.current.number:
-            del self._paths[self._numbers.pop()]
 
-    def remove(self, path: str) -> bool:
-        """Remove a file durably, before a younger one goes; blocks."""
+    def path_of(self, number: i64) -> str:
+        """Return the name of a segment that this process wrote."""
+        return f"{self._directory}/{name_of(number, number)}"
+
+    def write_index(self, path: str, chunks: list[bytes]) -> bool:
+        """Write a whole file, unsynced: it can be made again; blocks."""
         try:
-            self._filesystem.remove(path)
+            descriptor = self._filesystem.create(path)
         except OSError:
-            # It stays and is tried again; what it holds is dead all the same.
             return False
-        self._sync_directory()
-        return True
-
-    def _sync_directory(self) -> None:
         try:
-            self._filesystem.sync_directory(self._directory)
-        except OSError as exc:
-            raise StoreError(f"cannot sync {self._directory}: {exc}") from exc
+            self._filesystem.write(descriptor, chunks, 0)
+        except OSError:
+            return False
+        finally:
+            self._filesystem.close(descriptor)
+        return True
 
     def close(self) -> None:
         """Close every descriptor; remove the segment that was prepared in vain."""

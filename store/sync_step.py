@@ -22,13 +22,15 @@ T = TypeVar("T")
 class Batch:
     """What one batch holds, until it is durable or refused."""
 
-    __slots__ = ("base", "facts", "messages", "number", "segment")
+    __slots__ = ("base", "facts", "messages", "number", "segment", "upper")
 
     def __init__(self, segment: i64, number: i64, base: i64) -> None:
         self.segment = segment
         self.number = number
         # The append number of the first message.
         self.base = base
+        # One above the last, once it is written.
+        self.upper = base
         self.messages: list[WaitingMessage | None] = []
         self.facts: list[BegunFacts] = []
 

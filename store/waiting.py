@@ -176,15 +176,11 @@ class WaitingMessages:
             self.messages[index] = None
             self.bytes_waiting -= message.size
 
-    def elide_queue(self, queue_id: i64, upper_seq: i64, kept: list[int]) -> None:
-        """Elide what goes to a queue, up to a seq, but for the kept ones."""
-        stays = set(kept)
+    def elide_queue(self, queue_id: i64) -> None:
+        """Elide everything that goes to a queue."""
         for i in range(len(self.messages)):
             message = self.messages[i]
-            if message is None:
-                continue
-            seq = seq_in(message, queue_id)
-            if 0 <= seq <= upper_seq and seq not in stays:
+            if message is not None and seq_in(message, queue_id) >= 0:
                 self.settle(self.base + i, queue_id)
 
     def take(self) -> list[WaitingMessage | None]:

@@ -45,7 +45,6 @@ def test_a_record_checksum_is_seeded_with_segment_and_batch() -> None:
 def test_every_kind_of_record_can_be_written() -> None:
     writer = one_message(b"content")
     writer.settle(7, ranges_of([1]))
-    writer.purge(7, 8, ranges_of([]))
     writer.delivered(7, 0, 8)
     writer.returned(7, 9, 1, 0)
     data = b"".join(writer.finish())
@@ -53,9 +52,9 @@ def test_every_kind_of_record_can_be_written() -> None:
     while offset < len(data) - batch.TRAILER_SIZE:
         kinds.append(data[offset + 4])
         offset += record.read_u32(data, offset)
-    assert kinds == [1, 2, 3, 4, 5]
-    assert writer.record_count == 5
-    assert isinstance(read_record(data, offset - 36), Returned)
+    assert kinds == [1, 2, 3, 4]
+    assert writer.record_count == 4
+    assert isinstance(read_record(data, offset - 40), Returned)
 
 
 def test_a_large_content_is_not_copied() -> None:
@@ -89,8 +88,35 @@ def test_a_copied_record_gets_a_checksum_of_its_new_batch() -> None:
     writer = BatchWriter(4, 18, 4, 64)
     writer.copy(old[start : end - 4])
     new = b"".join(writer.finish())
-    assert new[start : end - 4] == old[start : end - 4]
+    # All but the batch that it names.
+    assert new[start : start + 8] == old[start : start + 8]
+    assert new[start + 12 : end - 4] == old[start + 12 : end - 4]
     assert record.read_u32(new, end - 4) == crc32(new[start : end - 4], seed_of(4, 18))
+
+
+def test_a_record_found_by_its_offset_is_checked_with_the_batch_it_names() -> None:
+    data = b"".join(one_message(b"content").finish())
+    start, size = batch.HEADER_SIZE, record.read_u32(data, batch.HEADER_SIZE)
+    assert batch.is_sound(data, start, size, 3)
+    assert not batch.is_sound(data, start, size, 4)
+    assert not batch.is_sound(data, start, size - 1, 3)
+    assert not batch.is_sound(data, start, 4, 3)
+    assert not batch.is_sound(data[: start + size - 1], start, size, 3)
+    for at in range(start, start + size):
+        damaged = data[:at] + bytes((data[at] ^ 1,)) + data[at + 1 :]
+        assert not batch.is_sound(damaged, start, size, 3)
+
+
+def test_the_writer_knows_where_the_next_record_begins() -> None:
+    writer = BatchWriter(3, 17, 2, 4096)
+    at = batch.HEADER_SIZE
+    for content in (b"content", bytes(20_000), b"after"):
+        assert writer.position == at
+        writer.begin_message(1, 2, b"env", content, None, 1)
+        writer.destination(7, 9, 0)
+        writer.end_message(b"env", content, None)
+        at += record.MESSAGE_OVERHEAD + 14 + 3 + len(content)
+    assert record.read_u32(b"".join(writer.finish()), batch.HEADER_SIZE) == 44 + 14 + 10
 
 
 def test_a_header_of_another_segment_is_none() -> None:

@@ -1,12 +1,11 @@
 """Facts of queues: what becomes a record, and what a refused batch carries on."""
 
-import pytest
-
 from store import record
 from store.batch import HEADER_SIZE, TRAILER_SIZE, BatchWriter
 from store.index import Index
 from store.queue_facts import BegunFacts, FactsTable, QueueFacts
-from store.record import Delivered, Purge, Record, Returned, Settle, read_record
+from store.record import Delivered, Record, Returned, Settle, read_record
+from store.segment_index import SegmentIndex
 
 
 def writer() -> BatchWriter:
@@ -27,7 +26,6 @@ def records(written: BatchWriter) -> list[Record]:
 
 def begun_and_records(facts: QueueFacts) -> tuple[BegunFacts, list[Record]]:
     out = writer()
-    facts.write_purge(out)
     begun = facts.begin(out)
     return begun, records(out)
 
@@ -56,24 +54,6 @@ def test_settles_become_one_record_of_ranges() -> None:
     assert facts.is_empty
 
 
-def test_a_purge_swallows_the_settles_before_it_and_precedes_those_after() -> None:
-    facts = QueueFacts(7, 9)
-    facts.settle(1)
-    facts.purge(9, [4, 5])
-    facts.settle(4)
-    assert not facts.is_empty
-    begun, found = begun_and_records(facts)
-    assert isinstance(found[0], Purge)
-    assert (found[0].upper_seq, found[0].kept.firsts, found[0].kept.lasts) == (
-        9,
-        [4],
-        [5],
-    )
-    assert settled_in(found) == [(4, 4)]
-    assert begun.purge_upper == 9
-    assert facts.is_empty
-
-
 def test_a_delivery_of_nothing_that_is_written_leaves_no_record() -> None:
     facts = QueueFacts(7, -1)
     facts.note_delivered(0, 5)
@@ -84,8 +64,8 @@ def test_a_delivery_of_nothing_that_is_written_leaves_no_record() -> None:
 def test_a_delivery_is_written_up_to_what_is_written_and_once() -> None:
     facts = QueueFacts(7, -1)
     facts.note_delivered(0, 5)
-    facts.note_written(2)
-    facts.note_written(3)
+    facts.note_written(2, 64, 100)
+    facts.note_written(3, 164, 100)
     _, found = begun_and_records(facts)
     assert [(one.lane, one.upper_seq) for one in found if isinstance(one, Delivered)]
     assert isinstance(found[0], Delivered)
@@ -135,11 +115,6 @@ def test_a_message_settled_before_it_was_refused_does_not_matter() -> None:
     assert facts.is_empty
 
 
-def test_a_purge_of_less_than_all_is_our_mistake() -> None:
-    with pytest.raises(AssertionError, match="all there is"):
-        QueueFacts(7, 9).purge(8, [])
-
-
 def test_a_settle_of_what_was_never_written_is_no_fact() -> None:
     facts = QueueFacts(7, 9)
     facts.settle(10)
@@ -151,15 +126,6 @@ def test_two_refused_messages_are_both_lost() -> None:
     facts.lose(5)
     facts.lose(7)
     assert (facts.is_lost(5), facts.is_lost(7)) == (True, True)
-
-
-def test_a_purge_keeps_no_refused_message() -> None:
-    facts = QueueFacts(7, 9)
-    facts.lose(5)
-    facts.purge(9, [4, 5])
-    begun, _ = begun_and_records(facts)
-    assert begun.purge_kept is not None
-    assert (begun.purge_kept.firsts, begun.purge_kept.lasts) == ([4], [4])
 
 
 def test_refused_facts_are_carried_before_those_that_wait() -> None:
@@ -180,44 +146,69 @@ def test_refused_facts_are_carried_before_those_that_wait() -> None:
     assert sorted(returned) == [(3, 2), (4, 1)]
 
 
-def test_a_refused_purge_is_carried() -> None:
+def test_a_settled_range_ends_where_what_is_written_ends() -> None:
     facts = QueueFacts(7, 9)
-    facts.purge(9, [4, 5])
+    facts.settle_range(3, 12)
+    assert settled_in(begun_and_records(facts)[1]) == [(3, 9)]
+
+
+def test_a_batch_tells_where_its_messages_lie_and_which_seqs_are_missing() -> None:
+    facts = QueueFacts(7, -1)
+    for seq, offset in ((4, 64), (5, 164), (9, 264)):
+        facts.note_written(seq, offset, 100)
     begun, _ = begun_and_records(facts)
-    facts.lose(5)
-    facts.settle(4)
-    facts.carry(begun)
-    again, found = begun_and_records(facts)
-    assert again.purge_kept is not None
-    assert (again.purge_kept.firsts, again.purge_kept.lasts) == ([4], [4])
-    assert settled_in(found) == [(4, 4)]
+    assert (begun.first, begun.last, begun.written_count, begun.size) == (4, 9, 3, 300)
+    assert begun.gaps is not None
+    assert (begun.gaps.firsts, begun.gaps.lasts) == ([6], [8])
+    assert begun.entries == b"".join(
+        number.to_bytes(4) for number in (4, 64, 100, 5, 164, 100, 9, 264, 100)
+    )
+    facts.note_written(10, 400, 50)
+    later, _ = begun_and_records(facts)
+    assert (later.first, later.written_count, later.size) == (10, 1, 50)
+    assert later.gaps is None
 
 
-def test_a_later_purge_covers_refused_settles() -> None:
-    facts = QueueFacts(7, 9)
-    facts.settle(1)
-    begun, _ = begun_and_records(facts)
-    facts.purge(9, [])
-    facts.carry(begun)
-    assert settled_in(begun_and_records(facts)[1]) == []
-
-
-def test_the_index_learns_purge_then_messages_then_settles() -> None:
-    index = Index()
-    index.queue(7).add(index.segment(1), 1, 3, 3)
+def test_the_index_of_the_segment_learns_what_a_batch_holds() -> None:
     facts = QueueFacts(7, 3)
-    facts.purge(4, [2, 4])
-    facts.note_written(4)
+    facts.note_written(4, 64, 100)
     facts.settle(2)
+    facts.note_delivered(0, 2)
+    facts.note_returned(3, 1, 0)
     begun, _ = begun_and_records(facts)
-    begun.apply(index, 2)
-    assert (index.reference_count(1), index.reference_count(2)) == (0, 1)
+    segment = SegmentIndex(1, 1)
+    begun.note_in(segment)
+    share = segment.share(7)
+    assert (share.first, share.last, share.count, share.size) == (4, 4, 1, 100)
+    assert 2 in share.settled
+    assert share.delivered == {0: 2}
+    assert list(share.returned) == [3]
+
+
+def test_the_index_of_all_learns_messages_then_settles() -> None:
+    index = Index()
+    facts = QueueFacts(7, -1)
+    facts.note_written(1, 64, 100)
+    facts.note_written(2, 164, 100)
+    begun, _ = begun_and_records(facts)
+    facts.settle(1)
+    facts.note_delivered(0, 2)
+    facts.note_returned(2, 1, 0)
+    later, _ = begun_and_records(facts)
+    begun.apply(index, 1)
+    later.apply(index, 1)
+    queue = index.queue(7)
+    assert (queue.first_seq, queue.live_count) == (2, 1)
+    assert queue.delivered == {0: 2}
+    assert list(queue.returned) == [2]
+    assert index.segment(1).references == 1
 
 
 def test_facts_of_nothing_change_no_index() -> None:
     index = Index()
     BegunFacts(7).apply(index, 1)
-    assert index.reference_count(1) == 0
+    BegunFacts(7).note_in(SegmentIndex(1, 1))
+    assert index.queue(7).live_count == 0
 
 
 def adopted() -> FactsTable:

@@ -1,4 +1,4 @@
-"""Rolling, refusals, removal and the reserve, seen from the calls that are made."""
+"""Rolling, refusals, indexes and the reserve, seen from the calls that are made."""
 
 import errno
 
@@ -15,7 +15,7 @@ SIZE = 4096
 
 def opened(filesystem: MemoryFileSystem, is_reserved: bool = True) -> SegmentSet:
     reserve = Reserve(filesystem, "/log", 2 * SIZE)
-    segments = SegmentSet(filesystem, "/log", UUID, SIZE, reserve, 1, 1)
+    segments = SegmentSet(filesystem, "/log", UUID, SIZE, reserve, 1, 1, True)
     assert segments.open()
     if is_reserved:
         assert reserve.allocate()
@@ -164,7 +164,6 @@ def test_a_roll_that_is_refused_goes_back_to_the_old_segment() -> None:
     segments.on_done(later)
     segments.on_refused()
     assert (segments.current.number, segments.end) == (1, good.end)
-    assert segments.oldest() == []
     again = written(segments, a_batch(segments, 3500))
     assert (again.segment.number, again.offset) == (2, HEADER_SIZE)
 
@@ -194,73 +193,42 @@ def test_a_failed_sync_is_fatal_and_not_retried() -> None:
     assert filesystem.calls == []
 
 
-def rolled(segments: SegmentSet, count: int) -> None:
-    for _ in range(count):
-        written(segments, a_batch(segments, 3000))
-
-
-def test_removed_segments_go_oldest_first_each_synced() -> None:
+def test_the_index_of_a_sealed_segment_is_written_beside_it() -> None:
     filesystem = MemoryFileSystem()
     segments = opened(filesystem)
-    rolled(segments, 4)
-    assert segments.oldest() == [1, 2, 3]
     write = segments.plan(None, False)
-    segments.plan_removal(write, [1, 2])
-    # A younger one must not overtake them.
-    assert segments.oldest() == []
-    filesystem.calls.clear()
-    write.run()
-    calls = [c for c in filesystem.calls if c in ("remove", "sync_directory")]
-    assert calls == ["remove", "sync_directory"] * 2
-    assert segments.on_done(write) == [1, 2]
-    assert segments.oldest() == [3]
+    write.index_path = "/log/00000001.idx"
+    write.index_chunks = [b"head", b"entries"]
+    written(segments, write)
+    assert write.is_index_written
+    assert filesystem.read_file("/log/00000001.idx") == b"headentries"
 
 
-def test_a_segment_that_no_returned_sync_covers_is_not_offered() -> None:
-    segments = opened(MemoryFileSystem())
+@pytest.mark.parametrize("call", ["create", "write"])
+def test_an_index_that_cannot_be_written_harms_nothing(call: str) -> None:
+    filesystem = MemoryFileSystem()
+    segments = opened(filesystem)
+    write = segments.plan(None, False)
+    write.index_path = "/log/00000001.idx"
+    filesystem.fault = Fault(1, errno.EIO, call)
+    written(segments, write)
+    assert not write.is_index_written
+
+
+def test_a_log_that_is_not_synced_makes_no_sync() -> None:
+    filesystem = MemoryFileSystem()
+    reserve = Reserve(filesystem, "/log", 0)
+    segments = SegmentSet(filesystem, "/log", UUID, SIZE, reserve, 1, 1, False)
+    assert segments.open()
     for _ in range(3):
-        written(segments, a_batch(segments, 3000, sync=False))
-    assert segments.oldest() == []
-
-
-def test_a_segment_that_cannot_be_removed_stays_and_is_tried_again() -> None:
-    filesystem = MemoryFileSystem()
-    segments = opened(filesystem)
-    rolled(segments, 4)
-    write = segments.plan(None, False)
-    segments.plan_removal(write, [1, 2])
-    filesystem.fault = Fault(2, errno.EIO, "remove")
-    write.run()
-    assert segments.on_done(write) == [1]
-    assert segments.oldest() == [2, 3]
-
-
-def test_a_removal_that_is_not_synced_is_fatal() -> None:
-    filesystem = MemoryFileSystem()
-    segments = opened(filesystem)
-    rolled(segments, 3)
-    write = segments.plan(None, False)
-    segments.plan_removal(write, [1])
-    filesystem.fault = Fault(1, errno.EIO, "sync_directory")
-    write.run()
-    assert isinstance(write.fatal, StoreError)
-
-
-def test_adopted_segments_are_the_oldest() -> None:
-    filesystem = MemoryFileSystem()
-    reserve = Reserve(filesystem, "/log", SIZE)
-    segments = SegmentSet(filesystem, "/log", UUID, SIZE, reserve, 8, 100)
-    segments.adopt(6, "/log/00000005-00000006.seg")
-    segments.adopt(7, "/log/00000007.seg")
-    segments.open()
-    assert segments.oldest() == [6, 7]
-    assert a_batch(segments).segment.number == 8
+        written(segments, a_batch(segments, 3000))
+    assert "sync" not in filesystem.calls
 
 
 def test_without_room_for_a_segment_an_empty_one_is_opened() -> None:
     filesystem = MemoryFileSystem(capacity=1000)
     reserve = Reserve(filesystem, "/log", SIZE)
-    segments = SegmentSet(filesystem, "/log", UUID, SIZE, reserve, 1, 1)
+    segments = SegmentSet(filesystem, "/log", UUID, SIZE, reserve, 1, 1, True)
     assert not segments.open()
     assert filesystem.size("/log/00000001.seg") == HEADER_SIZE
 
@@ -268,7 +236,7 @@ def test_without_room_for_a_segment_an_empty_one_is_opened() -> None:
 def test_without_room_for_anything_opening_fails() -> None:
     filesystem = MemoryFileSystem(capacity=10)
     reserve = Reserve(filesystem, "/log", SIZE)
-    segments = SegmentSet(filesystem, "/log", UUID, SIZE, reserve, 1, 1)
+    segments = SegmentSet(filesystem, "/log", UUID, SIZE, reserve, 1, 1, True)
     with pytest.raises(StoreError, match="cannot create"):
         segments.open()
 

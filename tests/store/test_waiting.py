@@ -32,7 +32,7 @@ def test_the_size_is_that_of_the_record() -> None:
     waiting = WaitingMessages()
     waiting.append(message(body=b"body"))
     waiting.add_destination(2, 1, 0)
-    assert waiting.bytes_waiting == len(b"envcontentbody") + 40 + 2 * 14
+    assert waiting.bytes_waiting == len(b"envcontentbody") + 44 + 2 * 14
     assert waiting.messages[0] is not None
     writer = BatchWriter(1, 1, 1, 64)
     empty = writer.size
@@ -83,24 +83,16 @@ def test_a_queue_that_a_message_does_not_go_to_elides_nothing() -> None:
     assert destinations(one) == [(1, 1, 2), (2, 1, 0)]
 
 
-def test_a_purge_elides_up_to_its_seq_but_for_the_kept() -> None:
+def test_of_a_queue_that_is_gone_everything_is_elided() -> None:
     waiting = WaitingMessages()
-    for seq in (1, 2, 3, 4):
+    for seq in (1, 2):
         waiting.append(message(1, seq))
     waiting.append(message(2, 1))
     waiting.add_destination(1, 5, 0)
     waiting.settle(1, 1)
-    waiting.elide_queue(1, 5, [3])
+    waiting.elide_queue(1)
     left = [one for one in waiting.take() if one is not None]
-    assert [destinations(one) for one in left] == [[(1, 3, 2)], [(2, 1, 2)]]
-
-
-def test_a_purge_leaves_later_seqs() -> None:
-    waiting = WaitingMessages()
-    waiting.append(message(1, 1))
-    waiting.append(message(1, 2))
-    waiting.elide_queue(1, 1, [])
-    assert [one is None for one in waiting.take()] == [True, False]
+    assert [destinations(one) for one in left] == [[(2, 1, 2)]]
 
 
 def test_the_seq_of_a_destination_is_found() -> None:
