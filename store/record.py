@@ -58,6 +58,8 @@ CHECKSUM_SIZE: Final = 4
 SIZE_MIN: Final = HEADER_SIZE + CHECKSUM_SIZE
 DESTINATION_SIZE: Final = 14
 MESSAGE_OVERHEAD: Final = HEADER_SIZE + 28 + CHECKSUM_SIZE
+# What stands before a message's destinations, behind the header.
+_FIXED_SIZE: Final = 28
 QUEUE_ID_MAX: Final = 0xFFFFFFFF
 
 # What a queue id, lane or count is read with: librt reads signed numbers.
@@ -316,19 +318,33 @@ def _read_ranges(data: bytes, at: i64, end: i64) -> Ranges:
     return Ranges(firsts, lasts)
 
 
-def _read_message(data: bytes, at: i64, end: i64, has_body: bool) -> Message:
-    enqueued_ms = _number64(data, at, end)
-    expires_ms = _number64(data, at + 8, end)
+def read_destinations(data: bytes, start: i64) -> list[Destination]:
+    """Return only the destinations of the message record at `start`.
+
+    Raises:
+        ValueError: its parts do not fit its length.
+    """
+    end = start + read_u32(data, start) - CHECKSUM_SIZE
+    at = start + HEADER_SIZE
+    flags: i64 = data[start + 6]
+    return _destinations(data, at, _envelope_at(data, at, end, flags & HAS_BODY != 0))
+
+
+def _envelope_at(data: bytes, at: i64, end: i64, has_body: bool) -> i64:
+    """Return where a message's destinations end; `at` is where its payload begins."""
     envelope_size = _number32(data, at + 16, end)
     content_size = _number32(data, at + 20, end)
     count = _number32(data, at + 24, end)
-    at += 28
-    envelope_at = at + count * DESTINATION_SIZE
-    content_at = envelope_at + envelope_size
-    body_at = content_at + content_size
+    envelope_at = at + _FIXED_SIZE + count * DESTINATION_SIZE
+    body_at = envelope_at + envelope_size + content_size
     if body_at > end or (not has_body and body_at != end):
         raise ValueError("a message record's parts do not fit its length")
+    return envelope_at
+
+
+def _destinations(data: bytes, at: i64, envelope_at: i64) -> list[Destination]:
     destinations: list[Destination] = []
+    at += _FIXED_SIZE
     while at < envelope_at:
         destinations.append(
             Destination(
@@ -338,10 +354,17 @@ def _read_message(data: bytes, at: i64, end: i64, has_body: bool) -> Message:
             )
         )
         at += DESTINATION_SIZE
+    return destinations
+
+
+def _read_message(data: bytes, at: i64, end: i64, has_body: bool) -> Message:
+    envelope_at = _envelope_at(data, at, end, has_body)
+    content_at = envelope_at + read_u32(data, at + 16)
+    body_at = content_at + read_u32(data, at + 20)
     return Message(
-        enqueued_ms,
-        expires_ms,
-        destinations,
+        read_i64_be(data, at),
+        read_i64_be(data, at + 8),
+        _destinations(data, at, envelope_at),
         data[envelope_at:content_at],
         data[content_at:body_at],
         data[body_at:end] if has_body else None,
