@@ -385,11 +385,20 @@ class QueueIndex:
 class Index:
     """The runs of all queues and the state of all segments."""
 
-    __slots__ = ("applied_segment", "queues", "segments")
+    __slots__ = (
+        "applied_batch",
+        "applied_offset",
+        "applied_segment",
+        "queues",
+        "segments",
+    )
 
     def __init__(self) -> None:
-        # The segment of the last batch that the index was told of.
+        # The last batch that the index was told of: its segment, where it ends in
+        # there, and its number.
         self.applied_segment: i64 = 0
+        self.applied_offset: i64 = 0
+        self.applied_batch: i64 = 0
         self.queues: dict[int, QueueIndex] = {}
         self.segments: dict[int, SegmentState] = {}
 
