@@ -1,268 +1,291 @@
-"""From records, in log order, to what each queue holds.
+"""From a checkpoint, and what the segments say since, to the index.
 
-A queue is rebuilt from the messages that list it, less what was settled or purged,
-with what was delivered or returned. Everything is idempotent: what is settled is
-kept as ranges, so that a message record that is met again (a copied tail, later a
-merged segment) does not come back to life, and a message met twice counts once.
+Segments are applied in log order, each as its index file has it: what was written for
+each queue, then the facts about these messages and older ones. Everything is
+idempotent: what is not above a queue's `upper_seq` is known already, and what is
+settled twice is settled. So a segment may be applied to an index that knows some of
+it, which is what makes it possible to take a checkpoint while the log goes on.
 
-Records of queues that are gone are garbage. It does not know files.
+Queues that are gone are garbage: nothing of them enters the index, so nothing is kept
+for them. It does not know files.
 """
 
-from bisect import bisect_right
+from bisect import bisect_left
 from typing import Final, final
 
 from mypy_extensions import i64
 
+from store.checkpoint import Checkpoint
 from store.errors import QueueIdUnknown
-from store.index import Index
-from store.record import (
-    Delivered,
-    Destination,
-    Message,
-    Purge,
-    Record,
-    Returned,
-    Settle,
+from store.index import Index, QueueIndex, SegmentState
+from store.record import Delivered, Record, Returned, Settle
+from store.segment_index import (
+    ENTRY_SIZE,
+    IndexedRun,
+    QueueShare,
+    SegmentIndex,
+    gaps_in,
+    read_seq,
 )
 from store.seq_ranges import Ranges, SeqRanges
 
-FIRST_SEQ: Final = 1
-
-
-@final
-class RecoveredMessage:
-    """A message of one queue.
-
-    The copies of one message in several queues share their bytes and `group_id`.
-    """
-
-    __slots__ = (
-        "body",
-        "content",
-        "delivery_count",
-        "enqueued_ms",
-        "envelope",
-        "expires_ms",
-        "group_id",
-        "is_delivered",
-        "lane",
-        "not_before_ms",
-        "seq",
-    )
-
-    def __init__(self, message: Message, seq: i64, lane: i64, group_id: i64) -> None:
-        self.seq = seq
-        self.lane = lane
-        self.envelope = message.envelope
-        self.content = message.content
-        self.body = message.body
-        self.enqueued_ms = message.enqueued_ms
-        self.expires_ms = message.expires_ms
-        self.group_id = group_id
-        self.is_delivered = False
-        self.delivery_count: i64 = 0
-        self.not_before_ms: i64 = 0
+_SEQ_MAX: Final = (1 << 62) - 1
+_LANE: Final = 0
 
 
 @final
 class RecoveredQueue:
-    """What a queue holds, in seq order, and the seq its next message gets."""
-
-    __slots__ = ("messages", "next_seq", "queue_id")
-
-    def __init__(
-        self, queue_id: i64, next_seq: i64, messages: list[RecoveredMessage]
-    ) -> None:
-        self.queue_id = queue_id
-        self.next_seq = next_seq
-        self.messages = messages
-
-
-@final
-class _Found:
-    """A live reference and the segment it lies in."""
-
-    __slots__ = ("message", "segment")
-
-    def __init__(self, message: RecoveredMessage, segment: i64) -> None:
-        self.message = message
-        self.segment = segment
-
-
-def is_in(ranges: Ranges, seq: int) -> bool:
-    """Say whether a seq is in ranges."""
-    index = bisect_right(ranges.firsts, seq) - 1
-    return index >= 0 and seq <= ranges.lasts[index]
-
-
-@final
-class _Queue:
-    """One queue, being rebuilt."""
+    """What is left in a queue; the messages themselves are read when wanted."""
 
     __slots__ = (
-        "delivered_in_part",
+        "count",
         "delivered_upper",
-        "live",
+        "first_seq",
+        "next_seq",
+        "queue_id",
         "returned",
-        "settled",
-        "upper_seq",
+        "size",
     )
 
-    def __init__(self) -> None:
-        self.live: dict[int, _Found] = {}
-        self.settled = SeqRanges()
-        # By lane; records that except some seqs are kept as they are.
-        self.delivered_upper: dict[int, int] = {}
-        self.delivered_in_part: list[Delivered] = []
+    def __init__(self, queue_id: i64) -> None:
+        self.queue_id = queue_id
+        # The seq that its next message gets: above any that the log ever named.
+        self.next_seq: i64 = 1
+        self.count: i64 = 0
+        # About how many bytes of the log they take.
+        self.size: i64 = 0
+        self.first_seq: i64 = 1
+        # Every seq up to this one has been delivered once ...
+        self.delivered_upper: i64 = 0
+        # ... and these came back.
         self.returned: dict[int, Returned] = {}
-        # The highest seq that any record names: none of them is given out again.
-        self.upper_seq: i64 = FIRST_SEQ - 1
-
-    def see(self, seq: i64) -> None:
-        if seq > self.upper_seq:
-            self.upper_seq = seq
-
-    def add(self, found: _Found) -> None:
-        seq = found.message.seq
-        # Most are newer than all before and need no look at what is settled.
-        if seq > self.upper_seq or seq not in self.settled:
-            self.live[seq] = found
-        self.see(seq)
-
-    def settle(self, settled: Ranges) -> None:
-        for i in range(len(settled.firsts)):
-            first = settled.firsts[i]
-            last = settled.lasts[i]
-            self.settled.add_range(first, last)
-            self.see(last)
-            if last - first < len(self.live):
-                for seq in range(first, last + 1):
-                    self.live.pop(seq, None)
-            else:
-                self._drop_between(first, last)
-
-    def purge(self, purge: Purge) -> None:
-        first: int = 0
-        for i in range(len(purge.kept.firsts)):
-            if purge.kept.firsts[i] > first:
-                self.settled.add_range(first, purge.kept.firsts[i] - 1)
-            first = purge.kept.lasts[i] + 1
-        if first <= purge.upper_seq:
-            self.settled.add_range(first, purge.upper_seq)
-        self.see(purge.upper_seq)
-        for seq in list(self.live):
-            if seq <= purge.upper_seq and not is_in(purge.kept, seq):
-                del self.live[seq]
-
-    def _drop_between(self, first: int, last: int) -> None:
-        for seq in [seq for seq in self.live if first <= seq <= last]:
-            del self.live[seq]
-
-    def deliver(self, delivered: Delivered) -> None:
-        self.see(delivered.upper_seq)
-        if delivered.excepted.firsts:
-            self.delivered_in_part.append(delivered)
-        elif delivered.upper_seq > self.delivered_upper.get(delivered.lane, -1):
-            self.delivered_upper[delivered.lane] = delivered.upper_seq
-
-    def give_back(self, returned: Returned) -> None:
-        self.see(returned.seq)
-        known = self.returned.get(returned.seq)
-        # Met again in another order, the one that came last still wins.
-        if known is None or known.delivery_count <= returned.delivery_count:
-            self.returned[returned.seq] = returned
-
-    def finish(self, queue_id: int, index: Index) -> RecoveredQueue:
-        """Return the queue and tell the index where its messages lie."""
-        messages: list[RecoveredMessage] = []
-        runs = index.queue(queue_id)
-        for seq in sorted(self.live):
-            found = self.live[seq]
-            runs.add(index.segment(found.segment), seq, seq, 1)
-            messages.append(found.message)
-            self._mark(found.message)
-        return RecoveredQueue(queue_id, self.upper_seq + 1, messages)
-
-    def _mark(self, message: RecoveredMessage) -> None:
-        message.is_delivered = self._is_delivered(message.seq, message.lane)
-        returned = self.returned.get(message.seq)
-        if returned is not None:
-            message.is_delivered = True
-            message.delivery_count = returned.delivery_count
-            message.not_before_ms = returned.not_before_ms
-
-    def _is_delivered(self, seq: int, lane: int) -> bool:
-        if seq <= self.delivered_upper.get(lane, -1):
-            return True
-        for delivered in self.delivered_in_part:
-            is_covered = delivered.lane == lane and seq <= delivered.upper_seq
-            if is_covered and not is_in(delivered.excepted, seq):
-                return True
-        return False
 
 
 @final
 class Replay:
-    """Applies records in log order; `finish` returns the queues."""
+    """Tells an index what the log says; `queues` is what comes of it."""
 
-    __slots__ = ("_group_id", "_highest", "_queues", "garbage_count", "record_count")
+    __slots__ = ("_highest", "_index", "_known", "garbage_count", "reference_count")
 
-    def __init__(self, known_queues: set[int], highest_queue_id: i64) -> None:
-        self._queues: dict[int, _Queue] = {
-            queue_id: _Queue() for queue_id in sorted(known_queues)
-        }
+    def __init__(
+        self, index: Index, known_queues: set[int], highest_queue_id: i64
+    ) -> None:
+        self._index = index
+        self._known = known_queues
         self._highest = highest_queue_id
-        self._group_id: i64 = 0
-        self.record_count: i64 = 0
+        # References that were new to the index.
+        self.reference_count: i64 = 0
         # References and facts of queues that are gone.
         self.garbage_count: i64 = 0
 
-    def apply(self, record: Record, segment: i64) -> None:
-        """Apply one record that lies in a segment.
-
-        Raises:
-            QueueIdUnknown: it names a queue that the metadata never knew.
-        """
-        self.record_count += 1
-        if isinstance(record, Message):
-            self._group_id += 1
-            for destination in record.destinations:
-                self._add(record, destination, segment)
-            return
-        queue = self._queue(record.queue_id)
-        if queue is None:
-            self.garbage_count += 1
-        elif isinstance(record, Settle):
-            queue.settle(record.settled)
-        elif isinstance(record, Purge):
-            queue.purge(record)
-        elif isinstance(record, Delivered):
-            queue.deliver(record)
-        else:
-            queue.give_back(record)
-
-    def _add(self, message: Message, destination: Destination, segment: i64) -> None:
-        queue = self._queue(destination.queue_id)
-        if queue is None:
-            self.garbage_count += 1
-            return
-        recovered = RecoveredMessage(
-            message, destination.seq, destination.lane, self._group_id
-        )
-        queue.add(_Found(recovered, segment))
-
-    def _queue(self, queue_id: i64) -> _Queue | None:
-        found = self._queues.get(queue_id)
-        if found is None and queue_id > self._highest:
+    def _is_known(self, queue_id: i64) -> bool:
+        if queue_id in self._known:
+            return True
+        if queue_id > self._highest:
             raise QueueIdUnknown(
                 f"the log names queue id {queue_id}, but the metadata gave out none "
                 f"above {self._highest}: meta.db is older than the log"
             )
+        return False
+
+    # -- the checkpoint
+
+    def restore(self, checkpoint: Checkpoint) -> None:
+        """Begin with a checkpoint; the index knows what files there are.
+
+        Raises:
+            QueueIdUnknown: it names a queue that the metadata never knew.
+        """
+        saved = checkpoint.next_queue()
+        while saved is not None:
+            if self._is_known(saved.queue_id):
+                queue = self._index.queue(saved.queue_id)
+                queue.restore(saved.runs, saved.dead, saved.upper_seq)
+                queue.delivered = saved.delivered
+                queue.returned = saved.returned
+                self.reference_count += queue.live_count
+            else:
+                self.garbage_count += 1
+            saved = checkpoint.next_queue()
+        self._gather_runs()
+
+    def _gather_runs(self) -> None:
+        """Let runs name the files that stand for their segments by now."""
+        files = sorted(
+            state.number for state in self._index.segments.values() if state.has_file
+        )
+        gathering: dict[int, SegmentState] = {}
+        for state in list(self._index.segments.values()):
+            if state.has_file:
+                continue
+            at = bisect_left(files, state.number)
+            if at < len(files):
+                file = self._index.segments[files[at]]
+                if file.first_number <= state.number:
+                    gathering[file.number] = file
+        for file in gathering.values():
+            for queue in self._index.queues.values():
+                count, size = queue.written_in(file)
+                if count > 0:
+                    queue.merge_runs(file, count, size)
+
+    # -- what the segments say
+
+    def needs_entries(self, run: IndexedRun) -> bool:
+        """Say whether a run can only be applied together with its entries."""
+        return run.has_gaps and self._is_news(run.queue_id, run.last)
+
+    def _is_news(self, queue_id: i64, last: i64) -> bool:
+        if not self._is_known(queue_id):
+            return False
+        found = self._index.queues.get(queue_id)
+        return found is None or last > found.upper_seq
+
+    def apply_run(
+        self, segment: SegmentState, run: IndexedRun, entries: bytes | None
+    ) -> None:
+        """Apply what a segment holds of one queue.
+
+        Raises:
+            QueueIdUnknown: it names a queue that the metadata never knew.
+        """
+        if not self._is_known(run.queue_id):
+            self.garbage_count += run.count
+            return
+        queue = self._index.queue(run.queue_id)
+        first: i64 = max(run.first, queue.upper_seq + 1)
+        if first > run.last:
+            return
+        count = run.last - first + 1
+        gaps: Ranges | None = None
+        if run.has_gaps:
+            assert entries is not None, "what has gaps comes with its entries"
+            entries = _entries_above(entries, run.first, queue.upper_seq)
+            first = read_seq(entries, 0, run.first)
+            count = len(entries) // ENTRY_SIZE
+            gaps = gaps_in(entries, first)
+        size = run.size * count // run.count
+        queue.add(segment, first, run.last, count, size, gaps)
+        self.reference_count += count
+
+    def apply_fact(self, fact: Record) -> None:
+        """Apply a fact; the messages of its segment have been applied.
+
+        Raises:
+            QueueIdUnknown: it names a queue that the metadata never knew.
+        """
+        if isinstance(fact, Settle):
+            self._settle(fact.queue_id, fact.settled)
+        elif isinstance(fact, Delivered):
+            self._deliver(fact.queue_id, fact.lane, fact.upper_seq)
+        elif isinstance(fact, Returned):
+            self._give_back(fact.queue_id, fact)
+
+    def _settle(self, queue_id: i64, settled: Ranges) -> None:
+        queue = self._told(queue_id, settled.lasts[-1] if settled.lasts else 0)
+        if queue is not None:
+            queue.settle(settled)
+
+    def _deliver(self, queue_id: i64, lane: int, upper_seq: i64) -> None:
+        queue = self._told(queue_id, upper_seq)
+        if queue is not None:
+            queue.note_delivered(lane, upper_seq)
+
+    def _give_back(self, queue_id: i64, returned: Returned) -> None:
+        queue = self._told(queue_id, returned.seq)
+        if queue is not None:
+            queue.note_returned(returned)
+
+    def _told(self, queue_id: i64, seq: i64) -> QueueIndex | None:
+        """Return the queue that a fact is about, None if it is gone.
+
+        No seq that a fact names is given out again, even if its message is not to be
+        found: the fact would be met once more and be taken for one about the new.
+        """
+        if not self._is_known(queue_id):
+            self.garbage_count += 1
+            return None
+        queue = self._index.queue(queue_id)
+        queue.upper_seq = max(queue.upper_seq, seq)
+        return queue
+
+    def apply_segment(self, segment: SegmentState, found: SegmentIndex) -> None:
+        """Apply a segment that was scanned.
+
+        Raises:
+            QueueIdUnknown: it names a queue that the metadata never knew.
+        """
+        shares = found.shares()
+        for share in shares:
+            if share.count > 0:
+                self.apply_run(segment, _run_of(share), bytes(share.entries))
+        for share in shares:
+            self._apply_facts(share)
+
+    def _apply_facts(self, share: QueueShare) -> None:
+        if not share.settled.is_empty:
+            settled = share.settled.take()
+            share.settle(settled)
+            self._settle(share.queue_id, settled)
+        for lane, upper_seq in share.delivered.items():
+            self._deliver(share.queue_id, lane, upper_seq)
+        for returned in share.returned.values():
+            self._give_back(share.queue_id, returned)
+
+    def drop_damaged(self, segment: SegmentState, found: SegmentIndex) -> None:
+        """Settle what the index has in a segment and a scan did not find there."""
+        for queue in self._index.queues.values():
+            share = found.find(queue.queue_id)
+            entries = b"" if share is None else bytes(share.entries)
+            first: i64 = 0 if share is None else share.first
+            for span in queue.spans(0, _SEQ_MAX, _SEQ_MAX):
+                if span.segment == segment.number:
+                    queue.settle(_missing(entries, first, span.first, span.last))
+
+    # -- what comes of it
+
+    def queues(self) -> dict[int, RecoveredQueue]:
+        """Return every known queue."""
+        found: dict[int, RecoveredQueue] = {}
+        for queue_id in sorted(self._known):
+            recovered = RecoveredQueue(queue_id)
+            queue = self._index.queues.get(queue_id)
+            if queue is not None:
+                recovered.next_seq = queue.upper_seq + 1
+                recovered.count = queue.live_count
+                recovered.size = queue.live_size
+                recovered.first_seq = queue.first_seq
+                recovered.delivered_upper = queue.delivered.get(_LANE, 0)
+                for returned in queue.live_returned():
+                    recovered.returned[returned.seq] = returned
+            found[queue_id] = recovered
         return found
 
-    def finish(self, index: Index) -> dict[int, RecoveredQueue]:
-        """Return every known queue and fill the index."""
-        return {
-            queue_id: queue.finish(queue_id, index)
-            for queue_id, queue in self._queues.items()
-        }
+
+def _run_of(share: QueueShare) -> IndexedRun:
+    return IndexedRun(
+        share.queue_id, _LANE, share.first, share.last, share.count, share.size, 0, 0
+    )
+
+
+def _entries_above(entries: bytes, first: i64, upper_seq: i64) -> bytes:
+    """Return those of a run's entries whose seqs are above one; some are."""
+    at = 0
+    while read_seq(entries, at, first) <= upper_seq:
+        at += ENTRY_SIZE
+    return entries[at:] if at > 0 else entries
+
+
+def _missing(entries: bytes, base: i64, first: i64, last: i64) -> Ranges:
+    """Return the seqs between two that have no entry; `base` is the first's seq."""
+    missing = SeqRanges()
+    due = first
+    for at in range(0, len(entries), ENTRY_SIZE):
+        seq = read_seq(entries, at, base)
+        if due <= seq <= last:
+            if due < seq:
+                missing.add_range(due, seq - 1)
+            due = seq + 1
+    if due <= last:
+        missing.add_range(due, last)
+    return missing.take()
