@@ -164,7 +164,9 @@ class LogBuilder:
                 return self._content(path, int(offset), int(size), span.segment, seq)
         raise AssertionError(f"{seq} of queue {queue_id} is not in {path}")
 
-    def _content(self, path: str, offset: int, size: int, number: int, seq: int) -> bytes:
+    def _content(
+        self, path: str, offset: int, size: int, number: int, seq: int
+    ) -> bytes:
         data = bytes(self.filesystem.content(path))
         assert is_sound(data, offset, size, number)
         message = read_record(data[: offset + size], offset)

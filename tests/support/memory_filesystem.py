@@ -148,6 +148,11 @@ class MemoryFileSystem:
         files = {id(file): file for file in self._names.values()}
         return sum(file.blocks for file in files.values())
 
+    @property
+    def open_count(self) -> int:
+        """Return how many descriptors are open."""
+        return len(self._open)
+
     # -- faults
 
     def _call(self, name: str) -> Fault | None:
