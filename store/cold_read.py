@@ -1,0 +1,199 @@
+"""A cold read: messages that left memory are read back, a window at a time.
+
+    plan     on the loop: which seqs of which segments are live (`cold_store.py`)
+    run      on the reader thread: entries, blocks, records
+    places   back on the loop: the messages, taken apart (`stored_message.py`)
+
+A window ends where its count, its size or the number of blocks it touches does:
+queues that drain together share blocks, and a window that is wider than the cache
+would push out what the next queue needs. `next_seq` says how far it came.
+
+What is wrong is treated by what it means. A read that fails is an error, and nothing
+is lost by trying again. An index that is missing or does not lead to the messages is
+made again. A record that is not what was written is put into quarantine, its message
+reported, and everything else goes on.
+"""
+
+from typing import final
+
+from mypy_extensions import i64
+
+from store.cold_entries import Room, Selection, are_within
+from store.cold_reader import ColdFile, ColdReader
+from store.cold_records import ColdRecords, DamagedMessage
+from store.dead_seqs import DeadSeqs
+from store.index import LiveSpan
+from store.index_rebuild import IndexRebuild
+from store.stored_message import Lookup, Places, Seeds
+
+
+@final
+class PlannedSpan:
+    """A stretch of a queue's seqs in one segment, and what the loop knows of it."""
+
+    __slots__ = (
+        "dead",
+        "entries",
+        "first",
+        "first_number",
+        "last",
+        "limit",
+        "number",
+        "path",
+    )
+
+    def __init__(
+        self, span: LiveSpan, first_number: i64, path: str, limit: i64
+    ) -> None:
+        self.first = span.first
+        self.last = span.last
+        self.dead: DeadSeqs | None = span.dead
+        self.number = span.segment
+        self.first_number = first_number
+        self.path = path
+        # How far the file is written.
+        self.limit = limit
+        # Only of a segment whose index file is not written yet.
+        self.entries: bytes | None = None
+
+
+@final
+class ColdRead:
+    """One window: call `run` once, then hand it to `complete`."""
+
+    __slots__ = (
+        "_end_seq",
+        "_first_seq",
+        "_lookup",
+        "_reader",
+        "_room",
+        "_seeds",
+        "bytes_read",
+        "damaged",
+        "error",
+        "forgets",
+        "last_seq",
+        "next_seq",
+        "places",
+        "queue_id",
+        "spans",
+    )
+
+    def __init__(
+        self,
+        reader: ColdReader,
+        seeds: Seeds,
+        queue_id: i64,
+        first_seq: i64,
+        last_seq: i64,
+        room: Room,
+    ) -> None:
+        self._reader = reader
+        self._seeds = seeds
+        self._lookup = Lookup(seeds, 0, queue_id)
+        self._room = room
+        self._first_seq = first_seq
+        # Where the spans end, and with them what this read may know.
+        self._end_seq: i64 = first_seq
+        self.queue_id = queue_id
+        self.last_seq = last_seq
+        self.next_seq = first_seq
+        self.spans: list[PlannedSpan] = []
+        # Segments whose files are to be closed first.
+        self.forgets: list[int] = []
+        self.places = Places()
+        self.damaged: list[DamagedMessage] = []
+        self.error: Exception | None = None
+        self.bytes_read: i64 = 0
+
+    def plan(self, spans: list[PlannedSpan], end_seq: i64) -> None:
+        """Read these spans; there is nothing else below `end_seq`."""
+        self.spans = spans
+        self._end_seq = end_seq
+
+    def run(self) -> None:
+        """Read; blocks, raises nothing."""
+        reader = self._reader
+        before = reader.bytes_read
+        try:
+            for number in self.forgets:
+                reader.forget(number)
+            self._read_spans()
+        except Exception as exc:  # noqa: BLE001 - complete() tells, on the loop
+            if self.next_seq == self._first_seq:
+                self.error = exc
+            # Else it is met again, by a read that begins with it.
+        self.bytes_read = reader.bytes_read - before
+
+    def _read_spans(self) -> None:
+        for span in self.spans:
+            file = self._reader.file(span.path, span.first_number, span.number)
+            self._lookup = Lookup(self._seeds, span.number, self.queue_id)
+            self.next_seq = max(self.next_seq, span.first)
+            while self.next_seq <= span.last:
+                if self._room.is_empty:
+                    return
+                self._read_span(span, file)
+        self.next_seq = self._end_seq
+
+    def _read_span(self, span: PlannedSpan, file: ColdFile) -> None:
+        """Read as far as there is room, or until the entries turn out to be wrong."""
+        entries = span.entries
+        if entries is None:
+            entries = self._reader.entries(file, self.queue_id)
+        if entries is not None:
+            selection = Selection(entries, self._room.copy())
+            selection.run(self.next_seq, span.last, span.dead)
+            is_sure = span.entries is not None or file.is_sure(self.queue_id)
+            is_fit = is_sure or not selection.missing
+            if is_fit and self._take(span, file, selection, is_sure):
+                return
+        self._compare(file, entries)
+
+    def _compare(self, file: ColdFile, entries: bytes | None) -> None:
+        """Make the index again; use it, unless it knows no better.
+
+        Where a segment is damaged, an index that is not still leads to messages that
+        no walk through the segment finds.
+        """
+        index = IndexRebuild(self._reader, file).run()
+        share = index.find(self.queue_id)
+        found = b"" if share is None else bytes(share.entries)
+        if entries is not None and are_within(found, entries):
+            file.compared.add(int(self.queue_id))
+        else:
+            self._reader.adopt_index(file, index)
+            self._reader.keep_entries(file, self.queue_id, found)
+
+    def _take(
+        self, span: PlannedSpan, file: ColdFile, selection: Selection, is_sure: bool
+    ) -> bool:
+        """Read what was selected; False if an entry leads astray that may be wrong."""
+        blocks: list[bytes] = []
+        failure: OSError | None = None
+        try:
+            self._reader.read_blocks(
+                file, selection.numbers, selection.ends, span.limit, blocks
+            )
+        except OSError as exc:
+            # What lies before it is taken all the same.
+            failure = exc
+        records = ColdRecords(
+            self._reader,
+            file,
+            self._lookup,
+            self.places,
+            self.damaged,
+        )
+        try:
+            is_whole = records.take(selection, blocks, self.next_seq, is_sure)
+        finally:
+            self.next_seq = records.next_seq
+        if is_whole:
+            self._room = selection.room
+            return True
+        self._room.count -= records.count
+        self._room.size -= records.size
+        if failure is not None and not records.is_astray:
+            raise failure
+        return False

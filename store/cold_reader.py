@@ -1,0 +1,420 @@
+"""Segments and their indexes as they are read back: descriptors and caches.
+
+    blocks       256 KiB of a segment, aligned, shared by all queues: queues that
+                 filled together drain together, so what one needs the next one has
+    directories  of `.idx` files: which queue has entries, and where
+    entries      of one queue in one segment: where each of its messages lies
+
+Each cache drops what was used longest ago once it holds more bytes than it may; of
+descriptors so many are open at most. Neighbouring blocks are read by one call of at
+most 1 MiB. Nothing is mapped: a read error must be an exception, not a signal.
+
+What is behind the known end of a segment that is still written is never read, for it
+would be kept as it is now; a block that was shorter when it was kept is read again.
+
+One object belongs to one thread. It does not know which messages are wanted.
+"""
+
+from collections import OrderedDict
+from typing import Final, final
+
+from mypy_extensions import i64
+
+from store.filesystem import FileSystem
+from store.quarantine import damaged_part, save
+from store.segment import TEMPORARY_SUFFIX
+from store.segment_index import (
+    ENTRY_SIZE,
+    HEADER_SIZE,
+    ROW_SIZE,
+    SegmentIndex,
+    find_run,
+    index_path,
+    read_header,
+)
+
+BLOCK_BITS: Final = 18
+BLOCK_SIZE: Final = 1 << BLOCK_BITS
+
+_MIB: Final = 1024 * 1024
+_BLOCKS_JOINED_MAX: Final = _MIB // BLOCK_SIZE
+_BLOCK_CACHE_SIZE: Final = 32 * _MIB
+_DIRECTORY_CACHE_SIZE: Final = 4 * _MIB
+_ENTRY_CACHE_SIZE: Final = 8 * _MIB
+_DESCRIPTORS_MAX: Final = 128
+
+# Most directories are in the first bytes of the file.
+_HEAD_GUESS: Final = 64 * 1024
+# What a cached string costs beside its bytes: object, key, place in the cache.
+_OVERHEAD: Final = 200
+# A number for each (file, block), (file, queue): files are counted from 1.
+_BLOCK_NUMBER_BITS: Final = 24
+_QUEUE_ID_BITS: Final = 32
+
+
+@final
+class BytesCache:
+    """Strings of bytes by number; those used longest ago go when there is no room."""
+
+    __slots__ = ("_items", "_size_max", "size")
+
+    def __init__(self, size_max: i64) -> None:
+        self._size_max = size_max
+        self._items: OrderedDict[int, bytes] = OrderedDict()
+        self.size: i64 = 0
+
+    def get(self, key: i64) -> bytes | None:
+        """Return what is kept under a number; it is used now."""
+        found = self._items.get(key)
+        if found is not None:
+            self._items.move_to_end(key)
+        return found
+
+    def put(self, key: i64, data: bytes) -> None:
+        """Keep bytes under a number, even if they alone are more than the room."""
+        self.drop(key)
+        self._items[key] = data
+        self.size += len(data) + _OVERHEAD
+        while self.size > self._size_max and len(self._items) > 1:
+            _, oldest = self._items.popitem(last=False)
+            self.size -= len(oldest) + _OVERHEAD
+
+    def drop(self, key: i64) -> None:
+        """Keep nothing under a number."""
+        found = self._items.pop(key, None)
+        if found is not None:
+            self.size -= len(found) + _OVERHEAD
+
+
+@final
+class Descriptors:
+    """Files open for reading; the one used longest ago is closed for another."""
+
+    __slots__ = ("_count_max", "_filesystem", "_open")
+
+    def __init__(self, filesystem: FileSystem, count_max: i64) -> None:
+        self._filesystem = filesystem
+        self._count_max = count_max
+        self._open: OrderedDict[str, int] = OrderedDict()
+
+    def find(self, path: str) -> int:
+        """Return the descriptor of a file, which is opened if it is not; OSError."""
+        found = self._open.get(path)
+        if found is not None:
+            self._open.move_to_end(path)
+            return found
+        while len(self._open) >= self._count_max:
+            _, oldest = self._open.popitem(last=False)
+            self._filesystem.close(oldest)
+        descriptor = self._filesystem.open_for_reading(path)
+        self._open[path] = descriptor
+        return descriptor
+
+    def close(self, path: str) -> None:
+        """Close a file if it is open."""
+        descriptor = self._open.pop(path, None)
+        if descriptor is not None:
+            self._filesystem.close(descriptor)
+
+    def close_all(self) -> None:
+        """Close every file."""
+        for path in list(self._open):
+            self.close(path)
+
+    @property
+    def count(self) -> int:
+        """Return how many files are open."""
+        return len(self._open)
+
+
+@final
+class ColdFile:
+    """A segment file that is read, and the key of what is cached of it."""
+
+    __slots__ = (
+        "compared",
+        "first_number",
+        "index_path",
+        "is_rebuilt",
+        "number",
+        "path",
+        "serial",
+    )
+
+    def __init__(self, path: str, first_number: i64, number: i64, serial: i64) -> None:
+        self.path = path
+        self.index_path: str = index_path(path)
+        self.first_number = first_number
+        self.number = number
+        # Never used again, so what is cached of a forgotten file is never found.
+        self.serial = serial
+        # Whether the index was made from the segment just now, and whose entries were
+        # compared with the segment: nothing better is to be had.
+        self.is_rebuilt = False
+        self.compared: set[int] = set()
+
+    def is_sure(self, queue_id: i64) -> bool:
+        """Say whether nobody knows better where a queue's messages lie."""
+        return self.is_rebuilt or int(queue_id) in self.compared
+
+
+@final
+class ColdReader:
+    """Reads segments and indexes through caches."""
+
+    __slots__ = (
+        "_blocks",
+        "_descriptors",
+        "_directories",
+        "_entries",
+        "_files",
+        "_filesystem",
+        "_name",
+        "_next_serial",
+        "_quarantine",
+        "_store_uuid",
+        "bytes_read",
+        "index_bytes_read",
+    )
+
+    def __init__(
+        self,
+        filesystem: FileSystem,
+        store_uuid: bytes,
+        quarantine: str,
+        block_cache_size: i64 = _BLOCK_CACHE_SIZE,
+        index_cache_size: i64 = _DIRECTORY_CACHE_SIZE + _ENTRY_CACHE_SIZE,
+        descriptors_max: i64 = _DESCRIPTORS_MAX,
+        name: str = "read",
+    ) -> None:
+        self._filesystem = filesystem
+        self._store_uuid = store_uuid
+        self._quarantine = quarantine
+        # Two readers may make the same index again at the same time.
+        self._name = name
+        self._blocks = BytesCache(block_cache_size)
+        self._directories = BytesCache(index_cache_size // 3)
+        self._entries = BytesCache(index_cache_size - index_cache_size // 3)
+        self._descriptors = Descriptors(filesystem, descriptors_max)
+        self._files: dict[str, ColdFile] = {}
+        self._next_serial: i64 = 1
+        # Of segments, and of their indexes.
+        self.bytes_read: i64 = 0
+        self.index_bytes_read: i64 = 0
+
+    def file(self, path: str, first_number: i64, number: i64) -> ColdFile:
+        """Return a file, which need not be there before it is read."""
+        found = self._files.get(path)
+        if found is None:
+            found = ColdFile(path, first_number, number, self._next_serial)
+            self._next_serial += 1
+            self._files[path] = found
+        return found
+
+    def forget(self, number: i64) -> None:
+        """Close the files of a segment number; nothing cached of them is used again."""
+        for file in list(self._files.values()):
+            if file.number == number:
+                self.forget_file(file)
+
+    def forget_file(self, file: ColdFile) -> None:
+        """Close a file; nothing that is cached of it is used again."""
+        self._descriptors.close(file.path)
+        self._descriptors.close(file.index_path)
+        self._files.pop(file.path, None)
+
+    def close(self) -> None:
+        """Close every file."""
+        self._descriptors.close_all()
+
+    @property
+    def cached_size(self) -> i64:
+        """Return how many bytes the caches hold."""
+        return self._blocks.size + self._directories.size + self._entries.size
+
+    # -- segments
+
+    def read(self, file: ColdFile, size: i64, offset: i64) -> bytes:
+        """Return bytes of a segment past the cache, fewer where it ends; OSError."""
+        data = self._filesystem.read(self._descriptors.find(file.path), size, offset)
+        self.bytes_read += len(data)
+        return data
+
+    def read_whole(self, file: ColdFile) -> bytes:
+        """Return all bytes of a segment; raises OSError."""
+        data = self._filesystem.read_file(file.path)
+        self.bytes_read += len(data)
+        return data
+
+    def read_blocks(
+        self,
+        file: ColdFile,
+        numbers: list[int],
+        ends: list[int],
+        limit: i64,
+        found: list[bytes],
+    ) -> None:
+        """Append the blocks of these rising numbers to `found`.
+
+        Of each block so many bytes as `ends` says are needed, and nothing beyond
+        `limit` in the file is read. Where the file ends early, a block is shorter.
+
+        Raises:
+            OSError: the next block cannot be read; those before it are in `found`.
+        """
+        base = file.serial << _BLOCK_NUMBER_BITS
+        at: i64 = 0
+        while at < len(numbers):
+            data = self._blocks.get(base + numbers[at])
+            if data is not None and len(data) >= ends[at]:
+                found.append(data)
+                at += 1
+            else:
+                at += self._load_blocks(file, numbers, ends, at, limit, found)
+
+    def _load_blocks(
+        self,
+        file: ColdFile,
+        numbers: list[int],
+        ends: list[int],
+        at: i64,
+        limit: i64,
+        found: list[bytes],
+    ) -> i64:
+        """Read the block at an index and the missing ones next to it; count them."""
+        base = file.serial << _BLOCK_NUMBER_BITS
+        first: i64 = numbers[at]
+        count: i64 = 1
+        while count < _BLOCKS_JOINED_MAX and at + count < len(numbers):
+            if numbers[at + count] != first + count:
+                break
+            cached = self._blocks.get(base + first + count)
+            if cached is not None and len(cached) >= ends[at + count]:
+                break
+            count += 1
+        data = b""
+        try:
+            data = self._read_span(file, first, count, limit)
+        except OSError:
+            if count == 1:
+                raise
+            # One of them cannot be read: those before it may be fine.
+            count = 1
+            data = self._read_span(file, first, 1, limit)
+        for i in range(count):
+            block = data
+            if count > 1:
+                block = data[i << BLOCK_BITS : (i + 1) << BLOCK_BITS]
+            self._blocks.put(base + first + i, block)
+            found.append(block)
+        return count
+
+    def _read_span(self, file: ColdFile, first: i64, count: i64, limit: i64) -> bytes:
+        start = first << BLOCK_BITS
+        size: i64 = min(count << BLOCK_BITS, limit - start)
+        return self.read(file, size, start)
+
+    def drop_blocks(self, file: ColdFile, offset: i64, size: i64) -> None:
+        """Read the blocks of a stretch anew the next time they are needed."""
+        base = file.serial << _BLOCK_NUMBER_BITS
+        last = (offset + size - 1) >> BLOCK_BITS
+        for number in range(offset >> BLOCK_BITS, last + 1):
+            self._blocks.drop(base + number)
+
+    def put_aside(self, file: ColdFile, offset: i64, data: bytes) -> str:
+        """Put a damaged record into quarantine; return what to report.
+
+        A disk that has no room for it must not keep a queue from going on: then the
+        report says so.
+        """
+        part = damaged_part(file.number, offset, data, "a record is damaged")
+        try:
+            (line,) = save(self._filesystem, self._quarantine, [part])
+        except OSError as exc:
+            return f"{part.what}, not saved: {exc}"
+        return line
+
+    # -- indexes
+
+    def entries(self, file: ColdFile, queue_id: i64) -> bytes | None:
+        """Return a queue's entries in a segment, none if it has none there.
+
+        None if the index is missing or damaged; OSError if it cannot be read.
+        """
+        key = (file.serial << _QUEUE_ID_BITS) | queue_id
+        known = self._entries.get(key)
+        if known is not None:
+            return known
+        try:
+            directory = self._directory(file)
+            if directory is None:
+                return None
+            run = find_run(directory, len(directory) // ROW_SIZE, queue_id)
+            if run is None:
+                return b""
+            size = run.count * ENTRY_SIZE
+            data = self._read_index(file, size, run.entries_at)
+        except FileNotFoundError:
+            return None
+        if not run.are_entries(data):
+            return None
+        self._entries.put(key, data)
+        return data
+
+    def adopt_index(self, file: ColdFile, index: SegmentIndex) -> None:
+        """Use an index that was made again: leave it on the disk and forget the old.
+
+        A disk that refuses it is no reason to stop: then it is made again once more.
+        """
+        self._descriptors.close(file.index_path)
+        self._write_index(file, index.chunks(self._store_uuid))
+        file.serial = self._next_serial
+        self._next_serial += 1
+        file.is_rebuilt = True
+
+    def keep_entries(self, file: ColdFile, queue_id: i64, entries: bytes) -> None:
+        """Keep the entries of a queue in an index that was made again."""
+        self._entries.put((file.serial << _QUEUE_ID_BITS) | queue_id, entries)
+
+    def _write_index(self, file: ColdFile, chunks: list[bytes]) -> None:
+        # A start removes what is left of it.
+        path = f"{file.index_path}.{self._name}{TEMPORARY_SUFFIX}"
+        try:
+            descriptor = self._filesystem.create(path)
+            try:
+                self._filesystem.write(descriptor, chunks, 0)
+            finally:
+                self._filesystem.close(descriptor)
+            self._filesystem.rename(path, file.index_path)
+        except OSError:
+            self._remove(path)
+
+    def _remove(self, path: str) -> None:
+        try:
+            self._filesystem.remove(path)
+        except OSError:
+            return
+
+    def _directory(self, file: ColdFile) -> bytes | None:
+        known = self._directories.get(file.serial)
+        if known is not None:
+            return known
+        data = self._read_index(file, _HEAD_GUESS, 0)
+        header = read_header(data, file.first_number, file.number, self._store_uuid)
+        if header is None:
+            return None
+        end = HEADER_SIZE + header.head_size
+        if end > len(data):
+            data += self._read_index(file, end - len(data), len(data))
+        head = data[HEADER_SIZE:end]
+        if not header.is_head(head):
+            return None
+        directory = head[: header.directory_size]
+        self._directories.put(file.serial, directory)
+        return directory
+
+    def _read_index(self, file: ColdFile, size: i64, offset: i64) -> bytes:
+        descriptor = self._descriptors.find(file.index_path)
+        data = self._filesystem.read(descriptor, size, offset)
+        self.index_bytes_read += len(data)
+        return data

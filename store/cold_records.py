@@ -1,0 +1,187 @@
+"""The records of one span, found in blocks by their entries and checked.
+
+    blocks     0 [..... 40 .. 41 ... 4]   1 [2 ........]
+    places     40, 41 in block 0; 42 in a joint of its own
+
+A record that spans two blocks is joined from them; one larger than a block is read by
+calls of its own, part by part, so that its content and body are never copied. A record
+that fails its check is read once more past the cache before that is believed.
+"""
+
+from typing import Final, final
+
+from mypy_extensions import i64
+
+from store.checksum import crc32
+from store.cold_entries import OFFSET_AT, SIZE_AT, Selection
+from store.cold_reader import BLOCK_BITS, BLOCK_SIZE, ColdFile, ColdReader
+from store.record import CHECKSUM_SIZE, HAS_BODY, read_u32
+from store.segment_index import ENTRY_SIZE, read_seq
+from store.stored_message import (
+    CONTENT_SIZE_AT,
+    DAMAGED,
+    ENVELOPE_SIZE_AT,
+    FLAGS_AT,
+    Lookup,
+    Places,
+    body_offset,
+    envelope_offset,
+    is_head,
+    message_of,
+)
+
+# Destinations and envelope of a large message are mostly within so many bytes.
+_HEAD_SIZE: Final = 4096
+
+
+@final
+class DamagedMessage:
+    """A message that is not what was written; what is there was saved aside."""
+
+    __slots__ = ("report", "seq")
+
+    def __init__(self, seq: i64, report: str) -> None:
+        self.seq = seq
+        self.report = report
+
+
+@final
+class ColdRecords:
+    """Takes what was selected of a span; `blocks` may end early."""
+
+    __slots__ = (
+        "_blocks",
+        "_damaged",
+        "_file",
+        "_lookup",
+        "_places",
+        "_reader",
+        "count",
+        "is_astray",
+        "next_seq",
+        "size",
+    )
+
+    def __init__(
+        self,
+        reader: ColdReader,
+        file: ColdFile,
+        lookup: Lookup,
+        places: Places,
+        damaged: list[DamagedMessage],
+    ) -> None:
+        self._reader = reader
+        self._file = file
+        self._lookup = lookup
+        self._places = places
+        self._damaged = damaged
+        self._blocks: list[bytes] = []
+        # What was taken, and where it would go on.
+        self.count: i64 = 0
+        self.size: i64 = 0
+        self.next_seq: i64 = 0
+        # Whether an entry does not lead to its message.
+        self.is_astray = False
+
+    def take(
+        self, selection: Selection, blocks: list[bytes], first: i64, is_sure: bool
+    ) -> bool:
+        """Take the records; False if not all of them were.
+
+        Either a block is not there, or an entry leads astray and is not `is_sure`.
+
+        Raises:
+            OSError: a record that is read on its own cannot be.
+        """
+        entries = selection.taken
+        self._blocks = blocks
+        self.next_seq = first
+        cursor: i64 = 0
+        at: i64 = 0
+        while at < len(entries):
+            seq = read_seq(entries, at, first)
+            offset = read_u32(entries, at + OFFSET_AT)
+            size = read_u32(entries, at + SIZE_AT)
+            self.next_seq = seq
+            if size > BLOCK_SIZE:
+                is_taken = self._take_large(seq, offset, size)
+            else:
+                number = offset >> BLOCK_BITS
+                while selection.numbers[cursor] < number:
+                    cursor += 1
+                last = cursor + ((offset + size - 1) >> BLOCK_BITS) - number
+                if last >= len(blocks):
+                    return False
+                is_taken = self._take(seq, offset, size, cursor)
+            if not is_taken and not self._take_again(seq, offset, size, is_sure):
+                self.is_astray = True
+                return False
+            self.count += 1
+            self.size += size
+            at += ENTRY_SIZE
+        self.next_seq = selection.next_seq
+        for seq in selection.missing:
+            self._report_missing(seq)
+        return True
+
+    def _take(self, seq: i64, offset: i64, size: i64, index: i64) -> bool:
+        """Take a record that begins in the block of an index."""
+        data = self._blocks[index]
+        start = offset & (BLOCK_SIZE - 1)
+        if start + size > BLOCK_SIZE:
+            data = data[start:] + self._blocks[index + 1][: start + size - BLOCK_SIZE]
+            start = 0
+        lane = self._lookup.lane_in(data, start, size, seq)
+        if lane < 0:
+            return False
+        self._places.add(data, start, seq, lane)
+        return True
+
+    def _take_large(self, seq: i64, offset: i64, size: i64) -> bool:
+        reader = self._reader
+        head = reader.read(self._file, _HEAD_SIZE, offset)
+        if not is_head(head, 0, size):
+            return False
+        content_at = envelope_offset(head, 0) + read_u32(head, ENVELOPE_SIZE_AT)
+        if content_at > len(head):
+            head = reader.read(self._file, content_at, offset)
+        content_size = read_u32(head, CONTENT_SIZE_AT)
+        content = reader.read(self._file, content_size, offset + content_at)
+        body_at = body_offset(head, 0)
+        end = size - CHECKSUM_SIZE
+        body: bytes | None = None
+        checksum = crc32(head[:content_at], self._lookup.seed(head, 0))
+        checksum = crc32(content, checksum)
+        if head[FLAGS_AT] & HAS_BODY:
+            body = reader.read(self._file, end - body_at, offset + body_at)
+            checksum = crc32(body, checksum)
+        tail = reader.read(self._file, CHECKSUM_SIZE, offset + end)
+        if len(tail) < CHECKSUM_SIZE or checksum != read_u32(tail, 0):
+            return False
+        lane = self._lookup.lane_at(head, 0, seq)
+        if lane < 0:
+            return False
+        self._places.add_apart(message_of(head, seq, lane, content, body))
+        return True
+
+    def _take_again(self, seq: i64, offset: i64, size: i64, is_sure: bool) -> bool:
+        """Take a record that failed, past the cache; or believe it, if that is sure."""
+        data = self._reader.read(self._file, size, offset)
+        lane = self._lookup.lane_in(data, 0, size, seq)
+        if lane >= 0:
+            self._reader.drop_blocks(self._file, offset, size)
+            self._places.add(data, 0, seq, lane)
+            return True
+        if not is_sure:
+            return False
+        if lane == DAMAGED:
+            report = self._reader.put_aside(self._file, offset, data)
+            self._damaged.append(DamagedMessage(seq, report))
+        else:
+            self._report_missing(seq)
+        return True
+
+    def _report_missing(self, seq: i64) -> None:
+        number = self._file.number
+        report = f"segment {number} does not have message {seq} that it should have"
+        self._damaged.append(DamagedMessage(seq, report))

@@ -1,0 +1,239 @@
+"""Messages that left memory, as the loop sees them.
+
+    step = cold.begin(...)        what is live, and where it lies if only memory knows
+    step.run()                    on the reader thread
+    result = cold.complete(step)  the messages; what is damaged; or why it failed
+
+There are two readers, since each belongs to one thread: that of the reader thread, and
+a small one for a single message that is read in place on the loop. A file may be
+removed once `is_reading` says that no read in flight needs it; its descriptor is closed
+by the next step, or by one of its own (`begin_forgetting`).
+
+It does not know queues or what messages are.
+"""
+
+from typing import Final, final
+
+from mypy_extensions import i64
+
+from store.cold_entries import Room
+from store.cold_read import ColdRead, PlannedSpan
+from store.cold_reader import ColdReader
+from store.cold_records import DamagedMessage
+from store.filesystem import FileSystem
+from store.index import Index, LiveSpan
+from store.segment import name_of
+from store.segment_index import ENTRY_SIZE, QueueShare, SegmentIndex
+from store.statistics import StoreStatistics
+from store.stored_message import Seeds, StoredMessage
+
+# No window takes more, whatever is asked for: what is done for each message without a
+# system call in between must end soon.
+COUNT_MAX: Final = 4096
+SPANS_MAX: Final = 64
+# Half of what the cache holds, see `cold_read.py`.
+BLOCKS_MAX: Final = 64
+
+_MIB: Final = 1024 * 1024
+_NO_LIMIT: Final = 1 << 62
+
+_IN_PLACE_BLOCKS_SIZE: Final = 4 * _MIB
+_IN_PLACE_INDEX_SIZE: Final = 3 * _MIB
+_IN_PLACE_DESCRIPTORS: Final = 16
+
+
+@final
+class ReadResult:
+    """What a cold read found.
+
+    `messages` and `damaged` are all that is live from the first seq asked for to
+    `next_seq - 1`; `is_end` says that there is nothing behind, up to the last seq
+    asked for. With an `error` nothing was read, and it may be tried again.
+    """
+
+    __slots__ = ("damaged", "error", "is_end", "messages", "next_seq")
+
+    def __init__(
+        self,
+        messages: list[StoredMessage],
+        next_seq: i64,
+        is_end: bool,
+        damaged: list[DamagedMessage],
+        error: Exception | None,
+    ) -> None:
+        self.messages = messages
+        self.next_seq = next_seq
+        self.is_end = is_end
+        self.damaged = damaged
+        self.error = error
+
+
+@final
+class ColdStore:
+    """Begins cold reads and takes them back; knows which files they need."""
+
+    __slots__ = (
+        "_forgets",
+        "_in_flight",
+        "_in_place",
+        "_in_place_seeds",
+        "_index",
+        "_log",
+        "_reader",
+        "_seeds",
+        "_statistics",
+    )
+
+    def __init__(
+        self,
+        filesystem: FileSystem,
+        log: str,
+        quarantine: str,
+        store_uuid: bytes,
+        index: Index,
+        statistics: StoreStatistics,
+    ) -> None:
+        self._log = log
+        self._index = index
+        self._statistics = statistics
+        self._reader = ColdReader(filesystem, store_uuid, quarantine)
+        self._in_place = ColdReader(
+            filesystem,
+            store_uuid,
+            quarantine,
+            _IN_PLACE_BLOCKS_SIZE,
+            _IN_PLACE_INDEX_SIZE,
+            _IN_PLACE_DESCRIPTORS,
+            "get",
+        )
+        self._seeds = Seeds()
+        self._in_place_seeds = Seeds()
+        # How many reads in flight need a segment, and which are to be closed.
+        self._in_flight: dict[int, int] = {}
+        self._forgets: list[int] = []
+
+    def begin(
+        self,
+        queue_id: i64,
+        first_seq: i64,
+        last_seq: i64,
+        count_max: i64,
+        size_max: i64,
+        unwritten: list[SegmentIndex],
+        is_in_place: bool,
+    ) -> ColdRead:
+        """Plan to read what is live in a range of seqs, at most so much of it.
+
+        `unwritten` are the segments whose index files are not on the disk yet.
+        """
+        count: i64 = max(1, min(count_max, COUNT_MAX))
+        step = ColdRead(
+            self._in_place if is_in_place else self._reader,
+            self._in_place_seeds if is_in_place else self._seeds,
+            queue_id,
+            first_seq,
+            last_seq,
+            Room(count, max(1, size_max), BLOCKS_MAX),
+        )
+        queue = self._index.queues.get(int(queue_id))
+        spans: list[LiveSpan] = []
+        if queue is not None:
+            spans = queue.spans(first_seq, last_seq, count + 1)
+        self._plan(step, spans, count, unwritten)
+        if not is_in_place:
+            step.forgets = self._forgets
+            self._forgets = []
+        for span in step.spans:
+            number = int(span.number)
+            self._in_flight[number] = self._in_flight.get(number, 0) + 1
+        return step
+
+    def _plan(
+        self,
+        step: ColdRead,
+        spans: list[LiveSpan],
+        count: i64,
+        unwritten: list[SegmentIndex],
+    ) -> None:
+        planned: list[PlannedSpan] = []
+        live: i64 = 0
+        for span in spans:
+            if live >= count or len(planned) == SPANS_MAX:
+                # There is more than is read.
+                step.plan(planned, planned[-1].last + 1)
+                return
+            live += span.live
+            planned.append(self._plan_span(span, step.queue_id, count, unwritten))
+        step.plan(planned, max(step.next_seq, step.last_seq + 1))
+
+    def _plan_span(
+        self, span: LiveSpan, queue_id: i64, count: i64, unwritten: list[SegmentIndex]
+    ) -> PlannedSpan:
+        segment = self._index.segment(int(span.segment))
+        path = f"{self._log}/{name_of(segment.first_number, segment.number)}"
+        planned = PlannedSpan(span, segment.first_number, path, _NO_LIMIT)
+        for index in unwritten:
+            if index.number == span.segment:
+                share = index.find(int(queue_id))
+                if share is not None:
+                    planned.entries = _entries_of(share, span, count)
+                planned.limit = segment.file_size
+        return planned
+
+    def complete(self, step: ColdRead) -> ReadResult:
+        """Return what a step found that has run."""
+        for span in step.spans:
+            number = int(span.number)
+            left = self._in_flight[number] - 1
+            if left > 0:
+                self._in_flight[number] = left
+            else:
+                del self._in_flight[number]
+        self._statistics.cold_loads += 1
+        self._statistics.cold_bytes += step.bytes_read
+        return ReadResult(
+            step.places.messages(),
+            step.next_seq,
+            step.next_seq > step.last_seq,
+            step.damaged,
+            step.error,
+        )
+
+    # -- files that go
+
+    def is_reading(self, number: int) -> bool:
+        """Say whether a read in flight needs a segment's file."""
+        return number in self._in_flight
+
+    def forget(self, number: int) -> None:
+        """A segment's files go: do not keep them open."""
+        self._in_place.forget(number)
+        self._forgets.append(number)
+
+    def begin_forgetting(self) -> ColdRead | None:
+        """Return a step that closes what is to be forgotten, if there is anything."""
+        if not self._forgets:
+            return None
+        step = ColdRead(self._reader, self._seeds, 0, 0, -1, Room(0, 0, 0))
+        step.forgets = self._forgets
+        self._forgets = []
+        return step
+
+    def close(self) -> None:
+        """Close every file; nothing may be in flight."""
+        self._reader.close()
+        self._in_place.close()
+
+
+def _entries_of(share: QueueShare, span: LiveSpan, count: i64) -> bytes:
+    """Return the entries that a window of a span needs, and a few more.
+
+    Without gaps an entry stands where its seq says; each gap moves those behind it to
+    the front.
+    """
+    gaps = share.last - share.first + 1 - share.count
+    begin: i64 = max(0, span.first - share.first - gaps)
+    end: i64 = min(share.count, span.last - share.first + 1)
+    if span.dead is None:
+        end = min(end, span.first - share.first + count)
+    return bytes(memoryview(share.entries)[begin * ENTRY_SIZE : end * ENTRY_SIZE])
