@@ -70,6 +70,7 @@ class ColdRead:
         "_seeds",
         "bytes_read",
         "damaged",
+        "epoch",
         "error",
         "forgets",
         "last_seq",
@@ -105,6 +106,8 @@ class ColdRead:
         self.damaged: list[DamagedMessage] = []
         self.error: Exception | None = None
         self.bytes_read: i64 = 0
+        # For whoever must know which reads are in flight.
+        self.epoch: i64 = 0
 
     def plan(self, spans: list[PlannedSpan], end_seq: i64) -> None:
         """Read these spans; there is nothing else below `end_seq`."""

@@ -5,9 +5,9 @@
     result = cold.complete(step)  the messages; what is damaged; or why it failed
 
 There are two readers, since each belongs to one thread: that of the reader thread, and
-a small one for a single message that is read in place on the loop. A file may be
-removed once `is_reading` says that no read in flight needs it; its descriptor is closed
-by the next step, or by one of its own (`begin_forgetting`).
+a small one for a single message that is read in place on the loop. A file must stay as
+long as a read is in flight that was planned while it was needed; then `forget` lets its
+descriptors be closed, by the next step or by one of its own (`begin_forgetting`).
 
 It does not know queues or what messages are.
 """
@@ -18,7 +18,7 @@ from mypy_extensions import i64
 
 from store.cold_entries import Room
 from store.cold_read import ColdRead, PlannedSpan
-from store.cold_reader import ColdReader
+from store.cold_reader import BLOCK_SIZE, ColdReader
 from store.cold_records import DamagedMessage
 from store.filesystem import FileSystem
 from store.index import Index, LiveSpan
@@ -31,10 +31,12 @@ from store.stored_message import Seeds, StoredMessage
 # system call in between must end soon.
 COUNT_MAX: Final = 4096
 SPANS_MAX: Final = 64
-# Half of what the cache holds, see `cold_read.py`.
+# The cache must hold the windows of two queues that are not at the same place.
 BLOCKS_MAX: Final = 64
+_BLOCKS_MIN: Final = 4
 
 _MIB: Final = 1024 * 1024
+_CACHE_SIZE: Final = 32 * _MIB
 _NO_LIMIT: Final = 1 << 62
 
 _IN_PLACE_BLOCKS_SIZE: Final = 4 * _MIB
@@ -73,8 +75,8 @@ class ColdStore:
     """Begins cold reads and takes them back; knows which files they need."""
 
     __slots__ = (
+        "_blocks_max",
         "_forgets",
-        "_in_flight",
         "_in_place",
         "_in_place_seeds",
         "_index",
@@ -92,11 +94,14 @@ class ColdStore:
         store_uuid: bytes,
         index: Index,
         statistics: StoreStatistics,
+        cache_size: i64 = _CACHE_SIZE,
     ) -> None:
         self._log = log
         self._index = index
         self._statistics = statistics
-        self._reader = ColdReader(filesystem, store_uuid, quarantine)
+        blocks = cache_size // (2 * BLOCK_SIZE)
+        self._blocks_max: i64 = max(_BLOCKS_MIN, min(blocks, BLOCKS_MAX))
+        self._reader = ColdReader(filesystem, store_uuid, quarantine, cache_size)
         self._in_place = ColdReader(
             filesystem,
             store_uuid,
@@ -108,8 +113,7 @@ class ColdStore:
         )
         self._seeds = Seeds()
         self._in_place_seeds = Seeds()
-        # How many reads in flight need a segment, and which are to be closed.
-        self._in_flight: dict[int, int] = {}
+        # Segments whose files are to be closed by the reader.
         self._forgets: list[int] = []
 
     def begin(
@@ -133,7 +137,7 @@ class ColdStore:
             queue_id,
             first_seq,
             last_seq,
-            Room(count, max(1, size_max), BLOCKS_MAX),
+            Room(count, max(1, size_max), self._blocks_max),
         )
         queue = self._index.queues.get(int(queue_id))
         spans: list[LiveSpan] = []
@@ -143,9 +147,6 @@ class ColdStore:
         if not is_in_place:
             step.forgets = self._forgets
             self._forgets = []
-        for span in step.spans:
-            number = int(span.number)
-            self._in_flight[number] = self._in_flight.get(number, 0) + 1
         return step
 
     def _plan(
@@ -182,13 +183,6 @@ class ColdStore:
 
     def complete(self, step: ColdRead) -> ReadResult:
         """Return what a step found that has run."""
-        for span in step.spans:
-            number = int(span.number)
-            left = self._in_flight[number] - 1
-            if left > 0:
-                self._in_flight[number] = left
-            else:
-                del self._in_flight[number]
         self._statistics.cold_loads += 1
         self._statistics.cold_bytes += step.bytes_read
         return ReadResult(
@@ -201,12 +195,8 @@ class ColdStore:
 
     # -- files that go
 
-    def is_reading(self, number: int) -> bool:
-        """Say whether a read in flight needs a segment's file."""
-        return number in self._in_flight
-
     def forget(self, number: int) -> None:
-        """A segment's files go: do not keep them open."""
+        """A segment's files are gone: do not keep them open."""
         self._in_place.forget(number)
         self._forgets.append(number)
 

@@ -474,18 +474,6 @@ def test_a_message_that_is_nowhere_is_reported(log: ColdLog) -> None:
 # -- files that go
 
 
-def test_a_file_is_needed_until_the_read_is_complete(log: ColdLog) -> None:
-    fill(log, 1)
-    log.seal()
-    one, two = log.begin(1), log.begin(1)
-    one.run()
-    two.run()
-    log.cold.complete(one)
-    assert log.cold.is_reading(1)
-    log.cold.complete(two)
-    assert not log.cold.is_reading(1)
-
-
 def test_a_forgotten_segment_is_closed_by_the_next_read(log: ColdLog) -> None:
     fill(log, 1)
     log.seal()
