@@ -316,11 +316,16 @@ def _column(section: bytes, header: CheckpointHeader) -> "array[int]":
     return column
 
 
+def is_whole(data: bytes, header: CheckpointHeader) -> bool:
+    """Say whether the sections in a file's bytes are what was written."""
+    if len(data) != header.file_size:
+        return False
+    return crc32(memoryview(data)[HEADER_SIZE:]) == header.checksum
+
+
 def parse_checkpoint(data: bytes, header: CheckpointHeader) -> Checkpoint | None:
     """Return the checkpoint in a file's bytes; None if they are damaged."""
-    if len(data) != header.file_size:
-        return None
-    if crc32(memoryview(data)[HEADER_SIZE:]) != header.checksum:
+    if not is_whole(data, header):
         return None
     sections: list[bytes] = []
     at = HEADER_SIZE

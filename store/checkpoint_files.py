@@ -160,19 +160,20 @@ class CheckpointSearch:
         return found
 
     def _look(self, path: str, number: int) -> CheckpointHeader | None:
-        """Return the header of a file that is good, as far as it matters."""
-        if self._found.newest is not None:
-            # How far back it reaches is all that is asked of the older one.
-            older = self._check(self._read_head(path), path, number)
-            is_whole = older is not None and (
-                self._filesystem.size(path) == older.file_size
-            )
-            return older if is_whole else None
+        """Return the header of a file that is good."""
+        newest = self._found.newest
+        if newest is not None and newest.header.is_clean:
+            # Not needed at all: how far back it reaches is all that is asked.
+            return self._check(self._read_head(path), path, number)
         data = self._filesystem.read_file(path)
         self._found.bytes_read += len(data)
         header = self._check(data, path, number)
-        if header is not None:
-            self._found.newest = checkpoint.parse_checkpoint(data, header)
+        if header is None:
+            return None
+        if newest is not None:
+            # Damage that is found now is made good by the next checkpoint.
+            return header if checkpoint.is_whole(data, header) else None
+        self._found.newest = checkpoint.parse_checkpoint(data, header)
         return None if self._found.newest is None else header
 
     def _check(self, data: bytes, path: str, number: int) -> CheckpointHeader | None:
