@@ -67,16 +67,15 @@ def finish(process: subprocess.Popen[str]) -> Result:
 
 def compiled(directory: Path) -> Path:
     """Return amqpload, compiled into a directory unless it is there and current."""
+    directory.mkdir(parents=True, exist_ok=True)
     path = directory / "amqpload"
     if not path.exists() or path.stat().st_mtime < SOURCE.stat().st_mtime:
-        directory.mkdir(parents=True, exist_ok=True)
-        subprocess.run(["cc", *COMPILE, "-o", str(path), str(SOURCE)], check=True)
+        compile_c(SOURCE, path)
     return path
 
 
-def compiled_library(source: Path, directory: Path) -> Path:
-    """Return a C file of this folder as a shared library, made in a directory."""
-    path = directory / source.with_suffix(".so").name
-    shared = ("-shared", "-fPIC", "-o", str(path), str(source), "-ldl")
-    subprocess.run(["cc", *COMPILE, *shared], check=True)
-    return path
+def compile_c(source: Path, target: Path, *options: str) -> Path:
+    """Compile a C file of this folder to `target` and return that."""
+    command = ["cc", *COMPILE, *options, "-o", str(target), str(source)]
+    subprocess.run(command, check=True)
+    return target

@@ -15,7 +15,7 @@ from typing import Final
 
 from tests.bench.broker import Target, started
 from tests.bench.figures import Figures
-from tests.bench.generator import Generator, compiled_library
+from tests.bench.generator import Generator, compile_c
 from tests.bench.machine import descriptor_count, resident_mb
 
 QUEUES: Final = 10_000
@@ -36,10 +36,9 @@ def measure_many_queues(
     process = target.process
     counter = process.directory / "syncs"
     counter.write_bytes(bytes(COUNTER_SIZE))
-    environment = {
-        "LD_PRELOAD": str(compiled_library(SOURCE, process.directory)),
-        "SYNC_COUNTER": str(counter),
-    }
+    library = process.directory / "count_syncs.so"
+    compile_c(SOURCE, library, "-shared", "-fPIC")
+    environment = {"LD_PRELOAD": str(library), "SYNC_COUNTER": str(counter)}
     with started(process.command, process.core, parent, environment) as counted:
         declared = generator.run(counted, *LOAD, "--confirm", "100", "--count", "10000")
         before = _syncs(counter)

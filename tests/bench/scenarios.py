@@ -14,12 +14,11 @@ from typing import Final
 
 from tests.bench.backlog import measure_backlog
 from tests.bench.broker import Target
-from tests.bench.disk import bare_sync_us, percentile
 from tests.bench.fairness import measure_fairness
 from tests.bench.figures import Figures, Limit, at_least, at_most, figures_of
 from tests.bench.generator import Generator, Result
 from tests.bench.large_body import measure_large_body
-from tests.bench.machine import pinned
+from tests.bench.lone_confirm import measure_lone_confirm
 from tests.bench.many_queues import measure_many_queues
 from tests.bench.restart import measure_restart
 from tests.bench.steady import measure_steady
@@ -68,20 +67,9 @@ def _latency(bench: Bench, target: Target) -> Figures:
 
 
 def _lone_confirm(bench: Bench, target: Target) -> Figures:
-    """A window of one, between two measurements of what the disk alone takes."""
-    bare: list[float] = []
-    with pinned(bench.broker_core):
-        bare += bare_sync_us(bench.directory, 1024, bench.seconds / 4)
-    result = bench.load(target, *PERSISTENT_1K, "--confirm", "1", "--mode", "publish")
-    with pinned(bench.broker_core):
-        bare += bare_sync_us(bench.directory, 1024, bench.seconds / 4)
-    figures = figures_of(result)
-    figures["bare_sync_p50_us"] = percentile(bare, 0.5)
-    figures["bare_sync_p99_us"] = percentile(bare, 0.99)
-    figures["confirm_over_bare_sync_p50"] = (
-        figures["confirm_p50_us"] / figures["bare_sync_p50_us"]
+    return measure_lone_confirm(
+        bench.generator, target, bench.broker_core, bench.seconds, bench.directory
     )
-    return figures
 
 
 def _fanout(bench: Bench, target: Target) -> Figures:
@@ -160,7 +148,7 @@ SCENARIOS: Final = {
         {"latency_p50_us": at_most(200), "latency_p999_us": at_most(5000)},
     ),
     "lone_confirm": Scenario(
-        "1 KiB persistent, confirm window 1, beside write and fdatasync of 1 KiB",
+        "1 KiB persistent, confirm window 1, beside write and fdatasync of as much",
         _lone_confirm,
         {"confirm_over_bare_sync_p50": at_most(1.5)},
     ),
