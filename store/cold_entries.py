@@ -16,7 +16,7 @@ from typing import Final, final
 from librt.strings import BytesWriter
 from mypy_extensions import i64
 
-from store.cold_reader import BLOCK_BITS, BLOCK_SIZE
+from store.cold_reader import BLOCK_BITS, BLOCK_SIZE, WantedBlock
 from store.dead_seqs import DeadSeqs
 from store.record import read_u32
 from store.segment_index import ENTRY_SIZE, read_seq, write_entry
@@ -55,11 +55,10 @@ class Selection:
         "_entries",
         "_out",
         "_upper",
-        "ends",
         "missing",
         "next_seq",
-        "numbers",
         "room",
+        "wanted",
     )
 
     def __init__(self, entries: bytes, room: Room) -> None:
@@ -68,9 +67,8 @@ class Selection:
         self._out = BytesWriter()
         # Where the last record that was taken ends.
         self._upper: i64 = 0
-        # Blocks in rising order, and how many bytes of each are needed.
-        self.numbers: list[int] = []
-        self.ends: list[int] = []
+        # Blocks in rising order.
+        self.wanted: list[WantedBlock] = []
         self.missing: list[int] = []
         # All that is live below it was taken, or is missing.
         self.next_seq: i64 = 0
@@ -141,15 +139,23 @@ class Selection:
         if size > BLOCK_SIZE:
             # It is read by a call of its own.
             return
-        last = (offset + size - 1) >> BLOCK_BITS
-        for number in range(offset >> BLOCK_BITS, last + 1):
-            end: i64 = min(BLOCK_SIZE, offset + size - (number << BLOCK_BITS))
-            if self.numbers and self.numbers[-1] == number:
-                self.ends[-1] = end
-            else:
-                self.numbers.append(number)
-                self.ends.append(end)
-                room.blocks -= 1
+        number = offset >> BLOCK_BITS
+        start = offset & (BLOCK_SIZE - 1)
+        end = start + size
+        if end > BLOCK_SIZE:
+            self._want(number, start, BLOCK_SIZE)
+            number += 1
+            start = 0
+            end -= BLOCK_SIZE
+        self._want(number, start, end)
+
+    def _want(self, number: i64, start: i64, end: i64) -> None:
+        wanted = self.wanted
+        if wanted and wanted[-1].number == number:
+            wanted[-1].extend(start, end)
+        else:
+            wanted.append(WantedBlock(number, start, end))
+            self.room.blocks -= 1
 
 
 def _find(entries: bytes, seq: i64) -> i64:

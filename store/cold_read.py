@@ -172,12 +172,9 @@ class ColdRead:
         self, span: PlannedSpan, file: ColdFile, selection: Selection, is_sure: bool
     ) -> bool:
         """Read what was selected; False if an entry leads astray that may be wrong."""
-        blocks: list[bytes] = []
         failure: OSError | None = None
         try:
-            self._reader.read_blocks(
-                file, selection.numbers, selection.ends, span.limit, blocks
-            )
+            self._reader.read_blocks(file, selection.wanted, span.limit)
         except OSError as exc:
             # What lies before it is taken all the same.
             failure = exc
@@ -189,9 +186,10 @@ class ColdRead:
             self.damaged,
         )
         try:
-            is_whole = records.take(selection, blocks, self.next_seq, is_sure)
+            is_whole = records.take(selection, self.next_seq, is_sure)
         finally:
             self.next_seq = records.next_seq
+            self._reader.note_served(records.size)
         if is_whole:
             self._room = selection.room
             return True

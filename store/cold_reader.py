@@ -9,6 +9,10 @@ Each cache drops what was used longest ago once it holds more bytes than it may;
 descriptors so many are open at most. Neighbouring blocks are read by one call of at
 most 1 MiB. Nothing is mapped: a read error must be an exception, not a signal.
 
+Where queues are far apart, blocks go before others need them. So reading ahead of what
+is handed out is a credit: when it is used up, of sparse blocks only what is wanted is
+read, and in the long run no more than twice what is handed out.
+
 What is behind the known end of a segment that is still written is never read, for it
 would be kept as it is now; a block that was shorter when it was kept is read again.
 
@@ -42,6 +46,13 @@ _BLOCK_CACHE_SIZE: Final = 32 * _MIB
 _DIRECTORY_CACHE_SIZE: Final = 4 * _MIB
 _ENTRY_CACHE_SIZE: Final = 8 * _MIB
 _DESCRIPTORS_MAX: Final = 128
+
+# Whole blocks are read as long as no more is read than so many times what is handed
+# out, and this much in advance: sharing blocks pays when queues are at the same place.
+_RATIO_MAX: Final = 2
+_CREDIT_MAX: Final = 64 * _MIB
+# Of a block that is not read whole, this much is read by one call, if it lies together.
+_PART_MAX: Final = 16 * 1024
 
 # Most directories are in the first bytes of the file.
 _HEAD_GUESS: Final = 64 * 1024
@@ -159,11 +170,41 @@ class ColdFile:
 
 
 @final
+class WantedBlock:
+    """What somebody wants of a block, and, once it is read, where that is."""
+
+    __slots__ = ("base", "data", "end", "is_read", "number", "size", "start")
+
+    def __init__(self, number: i64, start: i64, end: i64) -> None:
+        self.number = number
+        # From the start of the block; between them so many bytes are wanted.
+        self.start = start
+        self.end = end
+        self.size = end - start
+        # A part of the block that begins at `base`.
+        self.is_read = False
+        self.base: i64 = 0
+        self.data = b""
+
+    def extend(self, start: i64, end: i64) -> None:
+        """Want one more stretch, behind the others."""
+        self.end = end
+        self.size += end - start
+
+    def fill(self, data: bytes, base: i64) -> None:
+        """Here it is."""
+        self.data = data
+        self.base = base
+        self.is_read = True
+
+
+@final
 class ColdReader:
     """Reads segments and indexes through caches."""
 
     __slots__ = (
         "_blocks",
+        "_credit",
         "_descriptors",
         "_directories",
         "_entries",
@@ -198,6 +239,8 @@ class ColdReader:
         self._descriptors = Descriptors(filesystem, descriptors_max)
         self._files: dict[str, ColdFile] = {}
         self._next_serial: i64 = 1
+        # How many bytes may be read before only what is wanted is.
+        self._credit: i64 = _CREDIT_MAX
         # Of segments, and of their indexes.
         self.bytes_read: i64 = 0
         self.index_bytes_read: i64 = 0
@@ -238,6 +281,7 @@ class ColdReader:
         """Return bytes of a segment past the cache, fewer where it ends; OSError."""
         data = self._filesystem.read(self._descriptors.find(file.path), size, offset)
         self.bytes_read += len(data)
+        self._credit -= len(data)
         return data
 
     def read_whole(self, file: ColdFile) -> bytes:
@@ -247,51 +291,49 @@ class ColdReader:
         return data
 
     def read_blocks(
-        self,
-        file: ColdFile,
-        numbers: list[int],
-        ends: list[int],
-        limit: i64,
-        found: list[bytes],
+        self, file: ColdFile, wanted: list[WantedBlock], limit: i64
     ) -> None:
-        """Append the blocks of these rising numbers to `found`.
+        """Fill these blocks, whose numbers rise, with what is wanted of them.
 
-        Of each block so many bytes as `ends` says are needed, and nothing beyond
-        `limit` in the file is read. Where the file ends early, a block is shorter.
+        Nothing beyond `limit` in the file is read. Where the file ends early there is
+        less than was wanted.
 
         Raises:
-            OSError: the next block cannot be read; those before it are in `found`.
+            OSError: the first that is not `is_read` cannot be.
         """
         base = file.serial << _BLOCK_NUMBER_BITS
         at: i64 = 0
-        while at < len(numbers):
-            data = self._blocks.get(base + numbers[at])
-            if data is not None and len(data) >= ends[at]:
-                found.append(data)
+        while at < len(wanted):
+            block = wanted[at]
+            data = self._blocks.get(base + block.number)
+            if data is not None and len(data) >= block.end:
+                block.fill(data, 0)
                 at += 1
+            elif self._credit > 0 or block.size * _RATIO_MAX > BLOCK_SIZE:
+                at += self._load_blocks(file, wanted, at, limit)
             else:
-                at += self._load_blocks(file, numbers, ends, at, limit, found)
+                self._load_part(file, block)
+                at += 1
+
+    def note_served(self, size: i64) -> None:
+        """So many bytes of messages were handed out: as much again may be read."""
+        self._credit = min(_CREDIT_MAX, self._credit + _RATIO_MAX * size)
+
+    def _load_part(self, file: ColdFile, block: WantedBlock) -> None:
+        """Read only what is wanted of a block, if that is in one place."""
+        size = block.end - block.start
+        data = b""
+        if size <= _PART_MAX:
+            start = (block.number << BLOCK_BITS) + block.start
+            data = self.read(file, size, start)
+        block.fill(data, block.start)
 
     def _load_blocks(
-        self,
-        file: ColdFile,
-        numbers: list[int],
-        ends: list[int],
-        at: i64,
-        limit: i64,
-        found: list[bytes],
+        self, file: ColdFile, wanted: list[WantedBlock], at: i64, limit: i64
     ) -> i64:
         """Read the block at an index and the missing ones next to it; count them."""
-        base = file.serial << _BLOCK_NUMBER_BITS
-        first: i64 = numbers[at]
-        count: i64 = 1
-        while count < _BLOCKS_JOINED_MAX and at + count < len(numbers):
-            if numbers[at + count] != first + count:
-                break
-            cached = self._blocks.get(base + first + count)
-            if cached is not None and len(cached) >= ends[at + count]:
-                break
-            count += 1
+        first = wanted[at].number
+        count = self._missing_count(file, wanted, at)
         data = b""
         try:
             data = self._read_span(file, first, count, limit)
@@ -301,12 +343,28 @@ class ColdReader:
             # One of them cannot be read: those before it may be fine.
             count = 1
             data = self._read_span(file, first, 1, limit)
+        base = file.serial << _BLOCK_NUMBER_BITS
         for i in range(count):
-            block = data
+            part = data
             if count > 1:
-                block = data[i << BLOCK_BITS : (i + 1) << BLOCK_BITS]
-            self._blocks.put(base + first + i, block)
-            found.append(block)
+                part = data[i << BLOCK_BITS : (i + 1) << BLOCK_BITS]
+            self._blocks.put(base + first + i, part)
+            wanted[at + i].fill(part, 0)
+        return count
+
+    def _missing_count(self, file: ColdFile, wanted: list[WantedBlock], at: i64) -> i64:
+        """Return how many blocks from an index on one call can read."""
+        base = file.serial << _BLOCK_NUMBER_BITS
+        first = wanted[at].number
+        count: i64 = 1
+        while count < _BLOCKS_JOINED_MAX and at + count < len(wanted):
+            block = wanted[at + count]
+            if block.number != first + count:
+                break
+            cached = self._blocks.get(base + block.number)
+            if cached is not None and len(cached) >= block.end:
+                break
+            count += 1
         return count
 
     def _read_span(self, file: ColdFile, first: i64, count: i64, limit: i64) -> bytes:

@@ -14,7 +14,13 @@ from mypy_extensions import i64
 
 from store.checksum import crc32
 from store.cold_entries import OFFSET_AT, SIZE_AT, Selection
-from store.cold_reader import BLOCK_BITS, BLOCK_SIZE, ColdFile, ColdReader
+from store.cold_reader import (
+    BLOCK_BITS,
+    BLOCK_SIZE,
+    ColdFile,
+    ColdReader,
+    WantedBlock,
+)
 from store.record import CHECKSUM_SIZE, HAS_BODY, read_u32
 from store.segment_index import ENTRY_SIZE, read_seq
 from store.stored_message import (
@@ -47,10 +53,9 @@ class DamagedMessage:
 
 @final
 class ColdRecords:
-    """Takes what was selected of a span; `blocks` may end early."""
+    """Takes what was selected of a span; not all of its blocks need be there."""
 
     __slots__ = (
-        "_blocks",
         "_damaged",
         "_file",
         "_lookup",
@@ -75,7 +80,6 @@ class ColdRecords:
         self._lookup = lookup
         self._places = places
         self._damaged = damaged
-        self._blocks: list[bytes] = []
         # What was taken, and where it would go on.
         self.count: i64 = 0
         self.size: i64 = 0
@@ -83,9 +87,7 @@ class ColdRecords:
         # Whether an entry does not lead to its message.
         self.is_astray = False
 
-    def take(
-        self, selection: Selection, blocks: list[bytes], first: i64, is_sure: bool
-    ) -> bool:
+    def take(self, selection: Selection, first: i64, is_sure: bool) -> bool:
         """Take the records; False if not all of them were.
 
         Either a block is not there, or an entry leads astray and is not `is_sure`.
@@ -94,7 +96,7 @@ class ColdRecords:
             OSError: a record that is read on its own cannot be.
         """
         entries = selection.taken
-        self._blocks = blocks
+        wanted = selection.wanted
         self.next_seq = first
         cursor: i64 = 0
         at: i64 = 0
@@ -106,13 +108,12 @@ class ColdRecords:
             if size > BLOCK_SIZE:
                 is_taken = self._take_large(seq, offset, size)
             else:
-                number = offset >> BLOCK_BITS
-                while selection.numbers[cursor] < number:
+                while wanted[cursor].number < offset >> BLOCK_BITS:
                     cursor += 1
-                last = cursor + ((offset + size - 1) >> BLOCK_BITS) - number
-                if last >= len(blocks):
+                last = cursor + ((offset + size - 1) >> BLOCK_BITS)
+                if not wanted[last - (offset >> BLOCK_BITS)].is_read:
                     return False
-                is_taken = self._take(seq, offset, size, cursor)
+                is_taken = self._take(seq, offset, size, wanted, cursor)
             if not is_taken and not self._take_again(seq, offset, size, is_sure):
                 self.is_astray = True
                 return False
@@ -124,12 +125,18 @@ class ColdRecords:
             self._report_missing(seq)
         return True
 
-    def _take(self, seq: i64, offset: i64, size: i64, index: i64) -> bool:
+    def _take(
+        self, seq: i64, offset: i64, size: i64, wanted: list[WantedBlock], at: i64
+    ) -> bool:
         """Take a record that begins in the block of an index."""
-        data = self._blocks[index]
-        start = offset & (BLOCK_SIZE - 1)
-        if start + size > BLOCK_SIZE:
-            data = data[start:] + self._blocks[index + 1][: start + size - BLOCK_SIZE]
+        data = wanted[at].data
+        start = (offset & (BLOCK_SIZE - 1)) - wanted[at].base
+        if not data:
+            # What is wanted of the block lies too far apart.
+            data = self._reader.read(self._file, size, offset)
+            start = 0
+        elif (offset & (BLOCK_SIZE - 1)) + size > BLOCK_SIZE:
+            data = data[start:] + wanted[at + 1].data
             start = 0
         lane = self._lookup.lane_in(data, start, size, seq)
         if lane < 0:

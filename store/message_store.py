@@ -20,7 +20,10 @@ from typing import Final, Generic, TypeVar, final
 from mypy_extensions import i64
 
 from store.batch import BatchWriter
+from store.cold_read import ColdRead
+from store.cold_store import ColdStore, ReadResult
 from store.index import Index
+from store.maintenance import Maintenance, MaintenanceStep
 from store.queue_facts import FactsTable
 from store.segment_index import SegmentIndex, index_path
 from store.segment_set import LogWrite, SegmentSet
@@ -61,7 +64,9 @@ class MessageStore(Generic[T]):
         "_waiters",
         "_waiting",
         "bytes_in_flight",
+        "cold",
         "index",
+        "maintenance",
         "statistics",
         "written_base",
     )
@@ -70,6 +75,9 @@ class MessageStore(Generic[T]):
         self,
         segments: SegmentSet,
         index: Index,
+        cold: ColdStore,
+        maintenance: Maintenance,
+        statistics: StoreStatistics,
         store_uuid: bytes,
         syncs: bool,
         is_disk_full: bool,
@@ -77,11 +85,13 @@ class MessageStore(Generic[T]):
         now_ms: i64,
     ) -> None:
         self._segments = segments
+        self.cold = cold
+        self.maintenance = maintenance
         self._store_uuid = store_uuid
         # Without, what reached the page cache counts as durable.
         self._syncs = syncs
         self.index = index
-        self.statistics = StoreStatistics()
+        self.statistics = statistics
         self._facts = FactsTable()
         for queue_id, queue in index.queues.items():
             if queue.upper_seq > 0:
@@ -170,6 +180,61 @@ class MessageStore(Generic[T]):
         """
         self._waiters.add(token, first, last)
 
+    # -- messages that left memory
+
+    def begin_read(
+        self,
+        queue_id: i64,
+        first_seq: i64,
+        last_seq: i64,
+        count_max: i64,
+        size_max: i64,
+        is_in_place: bool = False,
+    ) -> ColdRead:
+        """Plan to read what is live between two seqs, at most so many and so much.
+
+        `run` it on the reader thread; a read in place is run on the loop.
+        """
+        step = self.cold.begin(
+            queue_id,
+            first_seq,
+            last_seq,
+            count_max,
+            size_max,
+            [*self._sealed, self._segment_index],
+            is_in_place,
+        )
+        step.epoch = self.maintenance.read_begun()
+        return step
+
+    def complete_read(self, step: ColdRead) -> ReadResult:
+        """Return the messages that a read found.
+
+        What is damaged is settled: it is in quarantine, and no queue waits for it.
+        """
+        self.maintenance.read_ended(step.epoch)
+        result = self.cold.complete(step)
+        for damaged in result.damaged:
+            self._facts.touch(step.queue_id).settle(damaged.seq)
+        return result
+
+    # -- looking after the log
+
+    def begin_maintenance(self, now_ms: i64) -> MaintenanceStep | None:
+        """Do a slice of work; return a step for the compactor if one is due.
+
+        None while one is out.
+        """
+        if self.maintenance.is_in_flight or self._is_failed:
+            return None
+        return self.maintenance.advance(now_ms)
+
+    def complete_maintenance(self, step: MaintenanceStep) -> None:
+        """Take a step back that has run."""
+        self.maintenance.complete(step)
+        for number in self.maintenance.take_removed():
+            self.cold.forget(number)
+
     # -- what the ticker reads
 
     @property
@@ -234,8 +299,30 @@ class MessageStore(Generic[T]):
         self._segments.plan_end(step.write)
         return step
 
+    def finish(self) -> None:
+        """Leave indexes and a checkpoint, so that the next start reads no segment.
+
+        Blocks. To be called after the last step is complete, unless it failed; what
+        the disk refuses costs the next start some time and nothing else.
+        """
+        maintenance = self.maintenance
+        abandoned = maintenance.stop()
+        if abandoned is not None:
+            abandoned.run()
+            maintenance.complete(abandoned)
+        for index in (*self._sealed, self._segment_index):
+            path = index_path(self._segments.path_of(index.number))
+            self._segments.write_index(path, index.chunks(self._store_uuid))
+        segments = self._segments
+        last = maintenance.final_checkpoint_step(
+            segments.current.number, segments.end, segments.next_batch
+        )
+        last.run()
+        maintenance.complete(last)
+
     def close(self) -> None:
         """Close the files; nothing may be in flight."""
+        self.cold.close()
         self._segments.close()
 
     def complete(self, step: SyncStep[T]) -> SyncResult[T]:
@@ -369,6 +456,7 @@ class MessageStore(Generic[T]):
             facts.note_in(self._segment_index)
         self.index.adopt_segment(batch.segment, batch.segment, end)
         batch.upper = batch.base + len(batch.messages)
+        batch.end = end
         # The bytes of those that nobody else holds go now.
         batch.messages = []
         self._undurable.append(batch)
@@ -379,6 +467,8 @@ class MessageStore(Generic[T]):
                 if facts.queue_id not in self._facts.forgotten:
                     facts.apply(self.index, batch.segment)
             self.index.applied_segment = batch.segment
+            self.index.applied_offset = batch.end
+            self.index.applied_batch = batch.number
             self.written_base = batch.upper
         self._undurable = []
 

@@ -8,14 +8,17 @@ Both block: nobody is connected yet.
 
 from typing import Final, Generic, TypeVar, final
 
+from store.cold_store import ColdStore
 from store.errors import StoreError
 from store.filesystem import FileSystem
 from store.index import Index
+from store.maintenance import Maintenance
 from store.message_store import MessageStore
 from store.options import StoreOptions
-from store.recovery import LOG_NAME, Recovery, RecoveryReport
+from store.recovery import LOG_NAME, QUARANTINE_NAME, Recovery, RecoveryReport
 from store.replay import RecoveredQueue
 from store.segment_set import Reserve, SegmentSet
+from store.statistics import StoreStatistics
 
 T = TypeVar("T")
 
@@ -77,9 +80,32 @@ def open_store(
         options.syncs,
     )
     is_disk_full = not segments.open() or not reserve.allocate()
+    statistics = StoreStatistics()
+    cold = ColdStore(
+        filesystem,
+        log,
+        f"{directory}/{QUARANTINE_NAME}",
+        store_uuid,
+        recovered.index,
+        statistics,
+        options.cold_cache_size,
+    )
+    maintenance = Maintenance(
+        filesystem,
+        log,
+        store_uuid,
+        options,
+        recovered.index,
+        recovered.checkpoints,
+        statistics,
+        now_ms,
+    )
     store: MessageStore[T] = MessageStore(
         segments,
         recovered.index,
+        cold,
+        maintenance,
+        statistics,
         store_uuid,
         options.syncs,
         is_disk_full,
@@ -110,9 +136,26 @@ def open_paging(
         filesystem, log, _NO_UUID, options.segment_size, reserve, 1, 1, False
     )
     is_disk_full = not segments.open()
+    index, statistics = Index(), StoreStatistics()
+    quarantine = f"{directory}/{QUARANTINE_NAME}"
+    cold = ColdStore(
+        filesystem,
+        log,
+        quarantine,
+        _NO_UUID,
+        index,
+        statistics,
+        options.cold_cache_size,
+    )
+    maintenance = Maintenance(
+        filesystem, log, _NO_UUID, options, index, None, statistics, now_ms
+    )
     return MessageStore(
         segments,
-        Index(),
+        index,
+        cold,
+        maintenance,
+        statistics,
         _NO_UUID,
         False,
         is_disk_full,

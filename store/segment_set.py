@@ -220,7 +220,6 @@ class SegmentSet:
     __slots__ = (
         "_directory",
         "_filesystem",
-        "_next_batch",
         "_open",
         "_prepared_number",
         "_store_uuid",
@@ -230,6 +229,7 @@ class SegmentSet:
         "durable_offset",
         "durable_segment",
         "end",
+        "next_batch",
         "reserve",
         "segment_size",
         "tail",
@@ -251,7 +251,7 @@ class SegmentSet:
         self._store_uuid = store_uuid
         self._syncs = syncs
         self.segment_size = segment_size
-        self._next_batch = next_batch
+        self.next_batch = next_batch
         self._open: dict[int, Segment] = {}
         self._prepared_number: i64 = number
         self.allocation: i64 = segment_size
@@ -299,8 +299,8 @@ class SegmentSet:
         if may_roll and is_full and self.end > HEADER_SIZE:
             self.current = self._segment(self.current.number + 1)
             self.end = HEADER_SIZE
-        number = self._next_batch
-        self._next_batch += 1
+        number = self.next_batch
+        self.next_batch += 1
         return BatchWriter(
             self.current.number, number, self.durable_segment, self.durable_offset
         )
@@ -322,9 +322,9 @@ class SegmentSet:
     def plan_end(self, write: LogWrite) -> None:
         """Let a write, which must sync, end the log cleanly."""
         writer = BatchWriter(
-            self.current.number, self._next_batch, self.current.number, self.end
+            self.current.number, self.next_batch, self.current.number, self.end
         )
-        self._next_batch += 1
+        self.next_batch += 1
         write.marker = writer.finish()
 
     def on_durable(self, write: LogWrite) -> None:

@@ -22,7 +22,7 @@ T = TypeVar("T")
 class Batch:
     """What one batch holds, until it is durable or refused."""
 
-    __slots__ = ("base", "facts", "messages", "number", "segment", "upper")
+    __slots__ = ("base", "end", "facts", "messages", "number", "segment", "upper")
 
     def __init__(self, segment: i64, number: i64, base: i64) -> None:
         self.segment = segment
@@ -31,6 +31,8 @@ class Batch:
         self.base = base
         # One above the last, once it is written.
         self.upper = base
+        # Where it ends in its segment, then.
+        self.end: i64 = 0
         self.messages: list[WaitingMessage | None] = []
         self.facts: list[BegunFacts] = []
 

@@ -55,13 +55,17 @@ def act(driver: StoreDriver, rng: random.Random) -> None:
         for key in live[: rng.randrange(len(live) + 1)]:
             driver.settle(key)
     elif what < 0.6:
-        driver.purge(queue_id, rng.sample(live, len(live) // 3))
+        driver.settle_cold(queue_id, rng.randrange(1, 20))
     elif what < 0.75:
         driver.deliver(queue_id)
     elif live:
         driver.deliver(queue_id)
         driver.give_back(rng.choice(live), rng.randrange(1, 4))
+    if rng.random() < 0.2:
+        driver.check_cold(queue_id)
     step(driver, rng)
+    for _ in range(rng.randrange(4)):
+        driver.maintain()
 
 
 def step(driver: StoreDriver, rng: random.Random) -> None:

@@ -23,7 +23,9 @@ EVENTS = st.one_of(
         st.sampled_from((1, 50, 900, 6000)),
     ),
     st.tuples(st.just("settle"), QUEUE, st.lists(st.integers(0, 40), max_size=6)),
-    st.tuples(st.just("purge"), QUEUE, st.lists(st.integers(0, 40), max_size=3)),
+    st.tuples(st.just("purge"), QUEUE, st.integers(1, 40)),
+    st.tuples(st.just("read"), QUEUE),
+    st.tuples(st.just("maintain"), st.integers(1, 12)),
     st.tuples(st.just("deliver"), QUEUE),
     st.tuples(st.just("return"), QUEUE, st.integers(0, 40), st.integers(1, 5)),
     st.tuples(st.just("begin"), st.booleans()),
@@ -58,8 +60,10 @@ def facts(driver: StoreDriver, event: Event) -> None:
     if event[0] == "settle" and isinstance(event[2], list):
         for key in {live[i % len(live)] for i in event[2] if live}:
             driver.settle(key)
-    elif event[0] == "purge" and isinstance(event[2], list):
-        driver.purge(queue_id, sorted({live[i % len(live)] for i in event[2] if live}))
+    elif event[0] == "purge" and isinstance(event[2], int):
+        driver.settle_cold(queue_id, event[2])
+    elif event[0] == "read":
+        driver.check_cold(queue_id)
     elif event[0] == "deliver":
         driver.deliver(queue_id)
     elif live and isinstance(event[2], int) and isinstance(event[3], int):
@@ -77,6 +81,10 @@ def steps(driver: StoreDriver, event: Event) -> None:
         driver.finish()
     elif event[0] == "tick":
         driver.tick()
+    elif event[0] == "maintain" and isinstance(event[1], int):
+        driver.now_ms += 300
+        for _ in range(event[1]):
+            driver.maintain()
     elif isinstance(event[1], int):
         driver.filesystem.fault = Fault(1, errno.ENOSPC, "write", event[1])
 
@@ -87,7 +95,7 @@ def apply(driver: StoreDriver, event: Event) -> None:
         assert isinstance(queues, list)
         assert isinstance(size, int)
         driver.append(*queues, size=size)
-    elif event[0] in ("begin", "finish", "tick", "refuse"):
+    elif event[0] in ("begin", "finish", "tick", "maintain", "refuse"):
         steps(driver, event)
     elif event[0] in ("kill", "power"):
         crash(driver, event)

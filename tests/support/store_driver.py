@@ -10,8 +10,10 @@ or in none.
 from dataclasses import dataclass, field
 from typing import Final
 
-from store.message_store import MessageStore, Opened
+from store.opening import Opened, open_store
 from store.options import StoreOptions
+from store.replay import RecoveredQueue
+from store.stored_message import StoredMessage
 from store.sync_step import SyncStep
 from store.syncer import SyncResult
 from tests.support.memory_filesystem import MemoryFileSystem
@@ -63,7 +65,12 @@ class StoreDriver:
 
     filesystem: MemoryFileSystem
     options: StoreOptions = field(
-        default_factory=lambda: StoreOptions(segment_size=4096, reserve_probe_ms=100)
+        default_factory=lambda: StoreOptions(
+            segment_size=4096,
+            reserve_probe_ms=100,
+            checkpoint_ms=200,
+            checkpoint_seals=4,
+        )
     )
     queues: set[int] = field(default_factory=lambda: set(QUEUES))
     highest_queue_id: int = 9
@@ -83,7 +90,7 @@ class StoreDriver:
     flights: list[Flight] = field(default_factory=list)
 
     def open(self) -> Opened[str]:
-        opened: Opened[str] = MessageStore.open_store(
+        opened: Opened[str] = open_store(
             DIRECTORY,
             self.filesystem,
             self.options,
@@ -149,12 +156,45 @@ class StoreDriver:
         self.entries[key].is_delivered = True
         self._events.append(Event("deliver", key))
 
-    def purge(self, queue_id: int, kept: list[Key]) -> None:
-        upper = self.next_seq.get(queue_id, 1) - 1
-        self.store.purge(queue_id, upper, [seq for _, seq in kept])
-        for key in self.live(queue_id):
-            if key not in kept:
-                self._settled(key)
+    def cold(self, queue_id: int) -> list[Key]:
+        """Return the keys whose bytes a broker may have dropped."""
+        base = self.store.written_base
+        return [key for key in self.live(queue_id) if self.entries[key].number < base]
+
+    def settle_cold(self, queue_id: int, count: int) -> None:
+        """Settle the first cold messages of a queue by one range."""
+        cold = self.cold(queue_id)[:count]
+        if cold:
+            self.store.settle_range(queue_id, cold[0][1], cold[-1][1])
+        for key in cold:
+            self._settled(key)
+
+    def read(self, queue_id: int, first: int, last: int) -> list[StoredMessage]:
+        """Read messages back in windows, as a queue does whose head is cold."""
+        found: list[StoredMessage] = []
+        while first <= last:
+            step = self.store.begin_read(queue_id, first, last, 5, 2000)
+            step.run()
+            result = self.store.complete_read(step)
+            assert result.error is None, result.error
+            assert result.damaged == []
+            found += result.messages
+            assert result.next_seq > first
+            first = last + 1 if result.is_end else result.next_seq
+        return found
+
+    def check_cold(self, queue_id: int) -> None:
+        """Read what is cold and compare it."""
+        cold = self.cold(queue_id)
+        if not cold:
+            return
+        found = self.read(queue_id, cold[0][1], cold[-1][1])
+        assert [message.seq for message in found] == [seq for _, seq in cold]
+        for message in found:
+            entry = self.entries[queue_id, message.seq]
+            assert (message.content, message.body) == (entry.content, entry.body)
+            assert message.envelope == b"envelope"
+            assert (message.enqueued_ms, message.expires_ms) == (5, 7)
 
     def forget(self, queue_id: int) -> None:
         """Delete a queue whose row is gone; another comes with a new id."""
@@ -263,6 +303,13 @@ class StoreDriver:
         while self.flights:
             self.finish()
 
+    def maintain(self) -> None:
+        """Do a slice of looking after the log, and run its step if there is one."""
+        step = self.store.begin_maintenance(self.now_ms)
+        if step is not None:
+            step.run()
+            self.store.complete_maintenance(step)
+
     def stop(self) -> None:
         """Stop cleanly."""
         step = self.store.close_step(self.now_ms)
@@ -271,6 +318,8 @@ class StoreDriver:
         self._events = []
         while self.flights:
             self.finish()
+        if not self.is_fatal:
+            self.store.finish()
         self.store.close()
 
     # -- after a crash
@@ -296,27 +345,39 @@ class StoreDriver:
         self._check_groups(found)
         self._go_on(opened, found)
 
-    def _found(self, opened: Opened[str]) -> set[Key]:
-        found: set[Key] = set()
+    def _found(self, opened: Opened[str]) -> dict[Key, bool]:
+        """Return what is there, and whether it was delivered before."""
+        found: dict[Key, bool] = {}
         for queue_id, queue in opened.queues.items():
-            seqs = [message.seq for message in queue.messages]
+            messages = self.read(queue_id, queue.first_seq, queue.next_seq - 1)
+            seqs = [message.seq for message in messages]
             assert seqs == sorted(set(seqs))
-            for message in queue.messages:
+            assert queue.count == len(messages)
+            assert queue.first_seq == (seqs[0] if seqs else queue.next_seq)
+            for message in messages:
                 key = (queue_id, message.seq)
-                assert key in self.entries, f"{key} was never appended"
-                entry = self.entries[key]
-                assert message.content == entry.content
-                assert message.body == entry.body
-                assert message.envelope == b"envelope"
-                assert (message.enqueued_ms, message.expires_ms) == (5, 7)
-                if entry.is_delivered_durably and entry.is_durable:
-                    assert message.is_delivered, f"{key} was delivered before"
-                if message.is_delivered:
-                    assert entry.is_delivered, f"{key} was never delivered"
-                found.add(key)
+                found[key] = self._check_message(key, message, queue)
         return found
 
-    def _check_groups(self, found: set[Key]) -> None:
+    def _check_message(
+        self, key: Key, message: StoredMessage, queue: RecoveredQueue
+    ) -> bool:
+        """Compare one message with what was appended; return whether it is old."""
+        assert key in self.entries, f"{key} was never appended"
+        entry = self.entries[key]
+        assert message.content == entry.content
+        assert message.body == entry.body
+        assert message.envelope == b"envelope"
+        assert (message.enqueued_ms, message.expires_ms) == (5, 7)
+        seq = message.seq
+        is_delivered = seq <= queue.delivered_upper or seq in queue.returned
+        if entry.is_delivered_durably and entry.is_durable:
+            assert is_delivered, f"{key} was delivered before"
+        if is_delivered:
+            assert entry.is_delivered, f"{key} was never delivered"
+        return is_delivered
+
+    def _check_groups(self, found: dict[Key, bool]) -> None:
         """A message of several queues is in all that did not settle it, or in none."""
         groups: dict[int, list[Key]] = {}
         for key, entry in self.entries.items():
@@ -326,24 +387,19 @@ class StoreDriver:
             present = [key in found for key in keys]
             assert all(present) or not any(present), f"{keys}: a batch came in part"
 
-    def _go_on(self, opened: Opened[str], found: set[Key]) -> None:
+    def _go_on(self, opened: Opened[str], found: dict[Key, bool]) -> None:
         old = self.entries
         self.entries = {}
-        for key in found:
+        for key, is_delivered in found.items():
             before = old[key]
-            message = next(
-                message
-                for message in opened.queues[key[0]].messages
-                if message.seq == key[1]
-            )
             self.entries[key] = Entry(
                 0,
                 before.group,
                 before.content,
                 before.body,
                 is_durable=True,
-                is_delivered=message.is_delivered,
-                is_delivered_durably=message.is_delivered,
+                is_delivered=is_delivered,
+                is_delivered_durably=is_delivered,
             )
         self.next_seq = {
             queue_id: queue.next_seq for queue_id, queue in opened.queues.items()
