@@ -41,7 +41,7 @@ def test_a_message_that_the_disk_refuses_is_nacked_and_lost() -> None:
     assert result.disk_full
     assert driver.store.is_disk_full
     driver.filesystem.power_cut(True)
-    assert len(driver.reopen().queues[1].messages) == 2
+    assert driver.reopen().queues[1].count == 2
 
 
 def test_settles_of_a_refused_batch_are_carried_into_the_next() -> None:
@@ -56,7 +56,7 @@ def test_settles_of_a_refused_batch_are_carried_into_the_next() -> None:
     driver.finish()
     driver.tick()
     driver.filesystem.power_cut(False)
-    assert [one.seq for one in driver.reopen().queues[1].messages] == [2]
+    assert driver.reopened(1) == [2]
 
 
 def test_new_messages_are_refused_until_the_reserve_is_back() -> None:
@@ -77,7 +77,7 @@ def test_new_messages_are_refused_until_the_reserve_is_back() -> None:
     driver.sync()
     assert driver.confirmed[-1] == (4, 4)
     driver.filesystem.power_cut(False)
-    assert len(driver.reopen().queues[1].messages) == 3
+    assert driver.reopen().queues[1].count == 3
 
 
 def test_settles_are_written_while_the_disk_is_full() -> None:
@@ -89,7 +89,7 @@ def test_settles_are_written_while_the_disk_is_full() -> None:
     # Whoever waits for facts alone is not refused.
     assert [(one.first, one.last) for one in result.durable] == [(3, 3)]
     driver.filesystem.power_cut(False)
-    assert [one.seq for one in driver.reopen().queues[1].messages] == [2]
+    assert driver.reopened(1) == [2]
 
 
 def test_the_disk_is_probed_once_in_a_while_only() -> None:
@@ -122,7 +122,7 @@ def test_a_refused_message_that_a_consumer_holds_is_settled_without_a_record() -
     driver.append(1)
     driver.sync()
     driver.filesystem.power_cut(False)
-    assert len(driver.reopen().queues[1].messages) == 3
+    assert driver.reopen().queues[1].count == 3
 
 
 def test_a_message_refused_at_begin_and_acked_before_complete_is_not_lost() -> None:
@@ -153,7 +153,7 @@ def test_a_full_disk_refuses_what_was_appended_while_the_write_was_in_flight() -
     driver.append(3)
     driver.sync()
     driver.filesystem.power_cut(False)
-    assert len(driver.reopen().queues[3].messages) == 1
+    assert driver.reopen().queues[3].count == 1
 
 
 def test_who_waited_for_an_earlier_batch_is_confirmed_when_a_later_is_refused() -> None:
@@ -171,7 +171,7 @@ def test_who_waited_for_an_earlier_batch_is_confirmed_when_a_later_is_refused() 
     assert [(one.first, one.last) for one in result.refused] == [(2, 2)]
     driver.filesystem.power_cut(False)
     queues = driver.reopen().queues
-    assert [len(queues[queue_id].messages) for queue_id in (1, 2)] == [1, 0]
+    assert [queues[queue_id].count for queue_id in (1, 2)] == [1, 0]
 
 
 def test_while_the_disk_is_full_one_step_is_in_flight_at_a_time() -> None:
@@ -235,7 +235,7 @@ def test_a_full_disk_that_refuses_even_settles_carries_them_again() -> None:
     assert len(result.refused) == 1
     driver.sync()
     driver.filesystem.power_cut(False)
-    assert [one.seq for one in driver.reopen().queues[1].messages] == [2]
+    assert driver.reopened(1) == [2]
 
 
 def test_a_store_opened_on_a_full_disk_refuses_new_messages() -> None:
@@ -260,4 +260,4 @@ def test_a_refused_batch_deletes_no_segment_that_was_only_written() -> None:
     for _ in range(3):
         driver.tick()
     driver.filesystem.power_cut(False)
-    assert len(driver.reopen().queues[1].messages) == 3
+    assert driver.reopen().queues[1].count == 3

@@ -310,6 +310,12 @@ class StoreDriver:
             step.run()
             self.store.complete_maintenance(step)
 
+    def look_after(self) -> None:
+        """Let time pass until nothing is left to do for the log."""
+        for _ in range(60):
+            self.now_ms += 300
+            self.maintain()
+
     def stop(self) -> None:
         """Stop cleanly."""
         step = self.store.close_step(self.now_ms)
@@ -413,3 +419,8 @@ class StoreDriver:
         opened = self.open()
         self.check(opened)
         return opened
+
+    def reopened(self, queue_id: int) -> list[int]:
+        """Open after a crash, check, and return the seqs that a queue holds."""
+        self.reopen()
+        return [seq for _, seq in self.live(queue_id)]
