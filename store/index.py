@@ -289,7 +289,7 @@ class QueueIndex:
             segment.live_size += self._share(at, live)
 
     def written_in(self, segment: SegmentState) -> tuple[int, int]:
-        """Return count and bytes written to what a file stands for, of runs there are."""
+        """Return count and bytes written, of runs that a file stands for."""
         count: i64 = 0
         size: i64 = 0
         for at in range(0, len(self.runs), COLUMNS):
