@@ -237,11 +237,14 @@ class BatchWriter:
 
     def copy(self, without_checksum: bytes) -> None:
         """Add a record of another batch, as one of this batch."""
-        out = self._record
-        out.write(without_checksum[:_BATCH_AT])
-        write_i32_be(out, signed32(self.number & _U32))
-        out.write(without_checksum[record.HEADER_SIZE :])
-        self._end_record()
+        number = int(self.number & _U32).to_bytes(4, "big")
+        data = (
+            without_checksum[:_BATCH_AT]
+            + number
+            + without_checksum[record.HEADER_SIZE :]
+        )
+        self._write(data)
+        self._write_checksum(crc32(data, self._seed))
 
     def _end_record(self) -> None:
         data = self._record.getvalue()

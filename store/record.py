@@ -28,6 +28,7 @@ This module does not know files or batches, nor what envelope, content and body
 are.
 """
 
+import struct
 from typing import Final, final
 
 from librt.strings import (
@@ -58,8 +59,9 @@ CHECKSUM_SIZE: Final = 4
 SIZE_MIN: Final = HEADER_SIZE + CHECKSUM_SIZE
 DESTINATION_SIZE: Final = 14
 MESSAGE_OVERHEAD: Final = HEADER_SIZE + 28 + CHECKSUM_SIZE
-# What stands before a message's destinations, behind the header.
-_FIXED_SIZE: Final = 28
+# What stands before a message's destinations, behind the header; and each of them.
+_FIXED: Final = struct.Struct(">qqIII")
+_DESTINATION: Final = struct.Struct(">IqH")
 QUEUE_ID_MAX: Final = 0xFFFFFFFF
 
 # What a queue id, lane or count is read with: librt reads signed numbers.
@@ -325,46 +327,44 @@ def read_destinations(data: bytes, start: i64) -> list[Destination]:
         ValueError: its parts do not fit its length.
     """
     end = start + read_u32(data, start) - CHECKSUM_SIZE
-    at = start + HEADER_SIZE
     flags: i64 = data[start + 6]
-    return _destinations(data, at, _envelope_at(data, at, end, flags & HAS_BODY != 0))
+    return _read_destinations(data, start + HEADER_SIZE, end, flags & HAS_BODY != 0)
 
 
-def _envelope_at(data: bytes, at: i64, end: i64, has_body: bool) -> i64:
-    """Return where a message's destinations end; `at` is where its payload begins."""
-    envelope_size = _number32(data, at + 16, end)
-    content_size = _number32(data, at + 20, end)
-    count = _number32(data, at + 24, end)
-    envelope_at = at + _FIXED_SIZE + count * DESTINATION_SIZE
-    body_at = envelope_at + envelope_size + content_size
+def _read_destinations(
+    data: bytes, at: i64, end: i64, has_body: bool
+) -> list[Destination]:
+    """Return a message's destinations; `at` is where its payload begins."""
+    if at + _FIXED.size > end:
+        raise ValueError("a record is shorter than its fields")
+    # A start looks at every message of a segment: uncompiled, one call here is a
+    # tenth of reading number by number, compiled they are the same.
+    fields = _FIXED.unpack_from(data, at)
+    envelope_size: i64 = fields[2]
+    content_size: i64 = fields[3]
+    count: i64 = fields[4]
+    at += _FIXED.size
+    body_at = at + count * DESTINATION_SIZE + envelope_size + content_size
     if body_at > end or (not has_body and body_at != end):
         raise ValueError("a message record's parts do not fit its length")
-    return envelope_at
-
-
-def _destinations(data: bytes, at: i64, envelope_at: i64) -> list[Destination]:
     destinations: list[Destination] = []
-    at += _FIXED_SIZE
-    while at < envelope_at:
-        destinations.append(
-            Destination(
-                read_u32(data, at),
-                read_i64_be(data, at + 4),
-                i64(read_i16_be(data, at + 12)) & _U16,
-            )
-        )
+    while count > 0:
+        queue_id, seq, lane = _DESTINATION.unpack_from(data, at)
+        destinations.append(Destination(queue_id, seq, lane))
         at += DESTINATION_SIZE
+        count -= 1
     return destinations
 
 
 def _read_message(data: bytes, at: i64, end: i64, has_body: bool) -> Message:
-    envelope_at = _envelope_at(data, at, end, has_body)
+    destinations = _read_destinations(data, at, end, has_body)
+    envelope_at = at + _FIXED.size + len(destinations) * DESTINATION_SIZE
     content_at = envelope_at + read_u32(data, at + 16)
     body_at = content_at + read_u32(data, at + 20)
     return Message(
         read_i64_be(data, at),
         read_i64_be(data, at + 8),
-        _destinations(data, at, envelope_at),
+        destinations,
         data[envelope_at:content_at],
         data[content_at:body_at],
         data[body_at:end] if has_body else None,

@@ -10,6 +10,7 @@ trusted, at the next batch magic if not.
 Pure: bytes in, offsets out. It does not know what the records mean.
 """
 
+import struct
 from typing import Final, final
 
 from mypy_extensions import i64
@@ -17,10 +18,11 @@ from mypy_extensions import i64
 from store import batch, record
 from store.batch import BatchHeader, read_header, seed_of, trailer_of
 from store.checksum import crc32
-from store.record import read_u32
 from store.segment import HEADER_SIZE
 
 _TRAILER_SIZE: Final = batch.TRAILER_SIZE
+# Read twice for every record of a segment: uncompiled, eight times as fast as librt.
+_U32: Final = struct.Struct(">I")
 
 
 @final
@@ -40,6 +42,7 @@ class SegmentScan:
     """What a segment holds."""
 
     __slots__ = (
+        "_view",
         "batch_upper",
         "damages",
         "data",
@@ -52,6 +55,7 @@ class SegmentScan:
 
     def __init__(self, data: bytes, segment: i64, durable_end: i64) -> None:
         self.data = data
+        self._view = memoryview(data)
         self.segment = segment
         self.durable_end = durable_end
         # Offsets of the good records, in order.
@@ -111,7 +115,7 @@ class SegmentScan:
         """Return the length a record says it has, 0 if it cannot be."""
         if offset + record.SIZE_MIN > end:
             return 0
-        size = read_u32(self.data, offset)
+        size: i64 = _U32.unpack_from(self.data, offset)[0]
         return size if record.SIZE_MIN <= size <= end - offset else 0
 
     def _sound_size(self, offset: i64, end: i64, seed: int) -> i64:
@@ -121,8 +125,8 @@ class SegmentScan:
             return 0
         at = offset + size - record.CHECKSUM_SIZE
         # A view: a copy of every record would double the time of a start.
-        found = crc32(memoryview(self.data)[offset:at], seed)
-        return size if found == read_u32(self.data, at) else 0
+        found = crc32(self._view[offset:at], seed)
+        return size if found == _U32.unpack_from(self.data, at)[0] else 0
 
     def _take_damaged(self, offset: i64, header: BatchHeader | None) -> i64:
         """Use what is good in a damaged batch; return where scanning goes on."""
