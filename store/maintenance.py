@@ -31,7 +31,7 @@ from store.checkpoint_files import KeptCheckpoints
 from store.checkpointer import Checkpointer, CheckpointStep
 from store.filesystem import FileSystem
 from store.index import Index, SegmentState
-from store.merge import Merge, MergePhase, MergeSource
+from store.merge import Merge, MergePhase
 from store.merge_plan import (
     COUNT_MAX,
     MergePlan,
@@ -40,7 +40,7 @@ from store.merge_plan import (
     plan_join,
     plan_merge,
 )
-from store.merge_step import MergeStep
+from store.merge_step import MergeSource, MergeStep
 from store.options import StoreOptions
 from store.remover import RemovalStep, Remover
 from store.segment import name_of

@@ -1,6 +1,6 @@
 """Carrying a merge out: the live records of neighbours copied into one new file.
 
-    READING_INDEX   step: the `.idx` of the next file
+    READING_INDEX   step: the `.idx` of the next file, or one made again from the file
     FINDING         loop: which of its records are live, and where they lie
     COPYING         step: 1 MiB of it at a time, while what was copied is written
                     loop: each record checked, dead destinations dropped, the rest
@@ -29,10 +29,10 @@ from store.batch import BatchWriter, is_sound
 from store.errors import StoreDamaged, VersionUnknown
 from store.filesystem import FileSystem
 from store.index import Index
-from store.merge_source import LiveRecords
-from store.merge_step import Extent, MergeFiles, MergeStep
+from store.merge_source import IndexDamaged, LiveRecords
+from store.merge_step import Extent, MergeFiles, MergeSource, MergeStep
 from store.record import CHECKSUM_SIZE, Destination, Message, read_record
-from store.segment import HEADER_SIZE, Segment, name_of
+from store.segment import HEADER_SIZE, Segment
 from store.segment_index import SegmentIndex, write_entry
 
 # What one step reads: live records less than a gap apart are read with what lies
@@ -62,18 +62,6 @@ class MergePhase(Enum):
 
 
 @final
-class MergeSource:
-    """One of the files that are merged."""
-
-    __slots__ = ("first_number", "number", "path")
-
-    def __init__(self, directory: str, first_number: i64, number: i64) -> None:
-        self.first_number = first_number
-        self.number = number
-        self.path: str = f"{directory}/{name_of(first_number, number)}"
-
-
-@final
 class Merge:
     """One merge: `advance` until it is published or ended."""
 
@@ -86,6 +74,8 @@ class Merge:
         "_files",
         "_has_record",
         "_index",
+        "_index_data",
+        "_is_index_made",
         "_live",
         "_offset",
         "_record_at",
@@ -119,9 +109,12 @@ class Merge:
         target = Segment(
             filesystem, directory, store_uuid, self.first_number, self.number
         )
-        self._files = MergeFiles(filesystem, target)
+        self._files = MergeFiles(filesystem, store_uuid, target)
         self.phase = MergePhase.READING_INDEX
         self._source_at: i64 = 0
+        # Whether the source's index file was no use.
+        self._is_index_made = False
+        self._index_data = b""
         self._live: LiveRecords | None = None
         self._has_record = False
         # References copied from this source.
@@ -163,13 +156,14 @@ class Merge:
         try:
             return self._advance(units)
         except StoreDamaged as exc:
+            if isinstance(exc, IndexDamaged) and not self._is_index_made:
+                self._is_index_made = True
+                return self._index_step()
             return self._give_up(str(exc))
 
     def _advance(self, units: i64) -> MergeStep | None:
         if self.phase is MergePhase.READING_INDEX:
-            step = self._step()
-            step.reads_index = True
-            return step
+            return self._index_step()
         if self.phase is MergePhase.FINDING:
             units = self._find(units)
         if self.phase is MergePhase.COPYING:
@@ -182,7 +176,7 @@ class Merge:
     def abandon(self) -> MergeStep:
         """Return the step that leaves nothing of the new file."""
         self.phase = MergePhase.ENDED
-        step = MergeStep(self._files)
+        step = self._step()
         step.is_abandoned = True
         return step
 
@@ -192,8 +186,12 @@ class Merge:
         return self.abandon()
 
     def _step(self) -> MergeStep:
-        step = MergeStep(self._files)
-        step.path = self.sources[self._source_at].path
+        return MergeStep(self._files, self.sources[self._source_at])
+
+    def _index_step(self) -> MergeStep:
+        step = self._step()
+        step.reads_index = True
+        step.makes_index = self._is_index_made
         return step
 
     def complete(self, step: MergeStep) -> None:
@@ -201,56 +199,46 @@ class Merge:
         if step.is_abandoned:
             return
         if step.error is not None:
-            self._fail(step, step.error)
+            self.phase = MergePhase.ENDED
+            self.problem = str(step.error)
         elif step.is_last:
             self.phase = MergePhase.PUBLISHED
         elif step.reads_index:
-            self._begin_source(step.index_data)
+            self._index_data = step.index_data
+            self._live = None
+            self.phase = MergePhase.FINDING
         else:
             self._extents = step.extents
             self._extent_at = 0
             self._record_at = 0
 
-    def _fail(self, step: MergeStep, error: Exception) -> None:
-        self.phase = MergePhase.ENDED
-        self.problem = str(error)
-        if step.reads_index and isinstance(error, FileNotFoundError):
-            self.damaged_number = self.sources[self._source_at].number
-
     # -- finding
-
-    def _begin_source(self, index_data: bytes) -> None:
-        source = self.sources[self._source_at]
-        self._live = None
-        self.phase = MergePhase.FINDING
-        try:
-            self._live = LiveRecords(
-                source.first_number, source.number, self._store_uuid, index_data
-            )
-        except StoreDamaged as exc:
-            # Told by the next `advance`, which has a step to return.
-            self.problem = str(exc)
 
     def _find(self, units: i64) -> i64:
         live = self._live
         if live is None:
-            raise StoreDamaged(self.problem)
+            source = self.sources[self._source_at]
+            live = LiveRecords(
+                source.first_number, source.number, self._store_uuid, self._index_data
+            )
+            self._live = live
+            self._index_data = b""
         units = live.advance(self._index, units)
         if units > 0:
-            self._check_count(live.reference_count)
+            if self._is_short(live.reference_count):
+                raise live.damaged()
             self._copied_count = 0
             self._has_record = live.next()
             self.phase = MergePhase.COPYING
         return units
 
-    def _check_count(self, count: i64) -> None:
-        """Some references may have died since they were counted, none can have come."""
+    def _is_short(self, count: i64) -> bool:
+        """Say whether these cannot be all references to the source.
+
+        Some may have died since they were counted, none can have come.
+        """
         number = self.sources[self._source_at].number
-        if count < self._index.segment(int(number)).references:
-            raise StoreDamaged(
-                f"the index file of segment {number} does not name all that is needed "
-                "of it"
-            )
+        return count < self._index.segment(int(number)).references
 
     # -- copying
 
@@ -263,16 +251,17 @@ class Merge:
             self._take_extents(step, live)
             self._end_large_batch(step)
             return step
-        self._check_count(self._copied_count)
-        if self._source_at + 1 < len(self.sources):
-            self._source_at += 1
-            self._live = None
-            self.phase = MergePhase.READING_INDEX
-            step = self._step()
-            step.reads_index = True
-            self._end_large_batch(step)
-            return step
-        return self._publish(step)
+        if self._is_short(self._copied_count):
+            number = self.sources[self._source_at].number
+            raise StoreDamaged(f"records of segment {number} name the wrong queues")
+        if self._source_at + 1 == len(self.sources):
+            return self._publish(step)
+        self._source_at += 1
+        self._is_index_made = False
+        self.phase = MergePhase.READING_INDEX
+        step = self._index_step()
+        self._end_large_batch(step)
+        return step
 
     def _take_extents(self, step: MergeStep, live: LiveRecords) -> None:
         extent = Extent(live.offset)

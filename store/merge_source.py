@@ -79,7 +79,7 @@ class LiveRecords:
             begin: i64 = segment_index.HEADER_SIZE
             head = data[begin : begin + header.head_size]
         if header is None or not header.is_head(head):
-            raise self._damaged()
+            raise self.damaged()
         self._directory: bytes = head[: header.directory_size]
         self._row_at: i64 = 0
         self._row = IndexedRun(0, 0, 0, 0, 0, 0, 0, 0)
@@ -97,7 +97,8 @@ class LiveRecords:
         # How many references were live when they were looked at.
         self.reference_count: i64 = 0
 
-    def _damaged(self) -> IndexDamaged:
+    def damaged(self) -> IndexDamaged:
+        """Return what to raise if the file is not what was written."""
         return IndexDamaged(f"the index file of segment {self._number} is damaged")
 
     # -- finding
@@ -131,7 +132,7 @@ class LiveRecords:
         end = row.entries_at + row.count * ENTRY_SIZE
         self._entries = self._data[row.entries_at : end]
         if not row.are_entries(self._entries):
-            raise self._damaged()
+            raise self.damaged()
         spans.reverse()
         self._row = row
         self._position = 0
@@ -167,7 +168,7 @@ class LiveRecords:
         # Where it is if no seq is missing, else further ahead.
         high: i64 = min(seq - first, self._row.count - 1)
         if high < low:
-            raise self._damaged()
+            raise self.damaged()
         if read_seq(entries, high * ENTRY_SIZE, first) == seq:
             low = high
         while low < high:
@@ -178,7 +179,7 @@ class LiveRecords:
                 high = middle
         at = low * ENTRY_SIZE
         if read_seq(entries, at, first) != seq:
-            raise self._damaged()
+            raise self.damaged()
         self._position = low + 1
         self.reference_count += 1
         self._add(read_u32(entries, at + 4), read_u32(entries, at + 8))

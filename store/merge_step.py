@@ -1,7 +1,8 @@
 """The system calls of a merge, one step of them at a time.
 
     write what was copied, sync         the new file, under a name that a start removes
-    read an index file                  of the next of the files that are merged
+    read an index file                  of the next of the files that are merged,
+                                        or make it again from the file
     read extents                        stretches of that file with live records
     publish                             sync, rename, sync the directory, index file
 
@@ -19,9 +20,11 @@ from typing import Final, final
 
 from mypy_extensions import i64
 
+from store.cold_reader import ColdReader
 from store.errors import StoreError
 from store.filesystem import FileSystem
-from store.segment import TEMPORARY_SUFFIX, Segment
+from store.index_rebuild import IndexRebuild
+from store.segment import TEMPORARY_SUFFIX, Segment, name_of
 from store.segment_index import index_path
 
 _CLOSED: Final = -1
@@ -54,6 +57,18 @@ class Extent:
 
 
 @final
+class MergeSource:
+    """One of the files that are merged."""
+
+    __slots__ = ("first_number", "number", "path")
+
+    def __init__(self, directory: str, first_number: i64, number: i64) -> None:
+        self.first_number = first_number
+        self.number = number
+        self.path: str = f"{directory}/{name_of(int(first_number), int(number))}"
+
+
+@final
 class MergeFiles:
     """The files of a merge that are open; only a step that runs touches them."""
 
@@ -62,12 +77,16 @@ class MergeFiles:
         "_filesystem",
         "_is_created",
         "_path",
+        "_store_uuid",
         "is_name_uncertain",
         "target",
     )
 
-    def __init__(self, filesystem: FileSystem, target: Segment) -> None:
+    def __init__(
+        self, filesystem: FileSystem, store_uuid: bytes, target: Segment
+    ) -> None:
         self._filesystem = filesystem
+        self._store_uuid = store_uuid
         self.target = target
         self._is_created = False
         # The file that is read.
@@ -83,9 +102,25 @@ class MergeFiles:
         self.target.write(chunks, offset)
         self.target.sync()
 
-    def read_index(self, path: str) -> bytes:
-        """Return the index file of a segment; raises OSError."""
-        return self._filesystem.read_file(index_path(path))
+    def read_index(self, source: MergeSource) -> bytes:
+        """Return the index file of a segment, nothing if there is none; OSError."""
+        try:
+            return self._filesystem.read_file(index_path(source.path))
+        except FileNotFoundError:
+            return b""
+
+    def make_index(self, source: MergeSource) -> bytes:
+        """Return what the index file of a segment should be; raises OSError.
+
+        It is not written: the segment goes as soon as it is merged.
+        """
+        reader = ColdReader(self._filesystem, self._store_uuid, "", 0, 0)
+        try:
+            file = reader.file(source.path, source.first_number, source.number)
+            index = IndexRebuild(reader, file).run()
+        finally:
+            reader.close()
+        return b"".join(index.chunks(self._store_uuid))
 
     def read(self, path: str, extents: list[Extent]) -> None:
         """Read extents of a segment; raises OSError."""
@@ -164,21 +199,23 @@ class MergeStep:
         "index_data",
         "is_abandoned",
         "is_last",
+        "makes_index",
         "offset",
-        "path",
         "reads_index",
+        "source",
     )
 
-    def __init__(self, files: MergeFiles) -> None:
+    def __init__(self, files: MergeFiles, source: MergeSource) -> None:
         self._files = files
+        # The file that is read, and what of it.
+        self.source = source
+        self.reads_index = False
+        self.makes_index = False
+        self.index_data = b""
+        self.extents: list[Extent] = []
         # What is written, and where.
         self.chunks: list[bytes] = []
         self.offset: i64 = 0
-        # The segment file that is read, and what of it.
-        self.path = ""
-        self.reads_index = False
-        self.index_data = b""
-        self.extents: list[Extent] = []
         self.is_last = False
         self.index_chunks: list[bytes] = []
         self.is_abandoned = False
@@ -207,10 +244,12 @@ class MergeStep:
         if self.chunks:
             files.write(self.chunks, self.offset)
             self.chunks = []
-        if self.reads_index:
-            self.index_data = files.read_index(self.path)
+        if self.makes_index:
+            self.index_data = files.make_index(self.source)
+        elif self.reads_index:
+            self.index_data = files.read_index(self.source)
         if self.extents:
-            files.read(self.path, self.extents)
+            files.read(self.source.path, self.extents)
         if self.is_last:
             files.publish(self.index_chunks)
             self.index_chunks = []

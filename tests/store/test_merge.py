@@ -1,13 +1,15 @@
 """A merge, step by step, on files in memory."""
 
 import errno
+import struct
 from collections.abc import Callable
 
 import pytest
 
 from store.index import SegmentState
-from store.merge import Merge, MergePhase, MergeSource
-from store.merge_step import MergeStep
+from store.merge import Merge, MergePhase
+from store.merge_step import MergeSource, MergeStep
+from store.segment_index import SegmentIndex
 from tests.support.log_builder import LOG, UUID, LogBuilder, Put
 from tests.support.memory_filesystem import Fault
 
@@ -349,6 +351,97 @@ def test_a_file_that_ends_early_ends_the_merge() -> None:
 
     assert merge.phase is MergePhase.ENDED
     assert merge.damaged_number == 1
+
+
+def missing(log: LogBuilder) -> None:
+    log.filesystem.remove(f"{LOG}/00000002.idx")
+
+
+def damaged_head(log: LogBuilder) -> None:
+    log.filesystem.damage(f"{LOG}/00000002.idx", 70)
+
+
+def damaged_entries(log: LogBuilder) -> None:
+    path = f"{LOG}/00000002.idx"
+    log.filesystem.damage(path, log.filesystem.size(path) - 1)
+
+
+def of_another_segment(log: LogBuilder) -> None:
+    data = log.filesystem.content(f"{LOG}/00000001.idx")
+    log.filesystem.content(f"{LOG}/00000002.idx")[:] = data
+
+
+@pytest.mark.parametrize(
+    "harm", [missing, damaged_head, damaged_entries, of_another_segment]
+)
+def test_an_index_file_that_is_no_use_is_made_again(
+    harm: Callable[[LogBuilder], None],
+) -> None:
+    log = two_segments()
+    harm(log)
+
+    merge = begin(log, 1, 2)
+    run(merge)
+    switch(log, merge)
+
+    assert log.read() == log.model
+    assert log.filesystem.open_count == 0
+
+
+def test_a_message_that_no_index_can_name_ends_the_merge() -> None:
+    log = two_segments()
+    missing(log)
+    data = log.filesystem.content(f"{LOG}/00000002.seg")
+    log.filesystem.damage(f"{LOG}/00000002.seg", bytes(data).index(b"1/20:"))
+
+    merge = begin(log, 1, 2)
+    run(merge)
+
+    assert merge.phase is MergePhase.ENDED
+    assert merge.damaged_number == 2
+
+
+def test_an_index_that_leads_to_messages_of_others_ends_the_merge() -> None:
+    log = two_segments()
+    index = SegmentIndex(2, 2)
+    # What the file says of queue 1, said of queue 2, and the other way round.
+    data = bytes(log.filesystem.content(f"{LOG}/00000002.idx"))
+    first, second = 64 + 2 * 48, 64 + 2 * 48 + 10 * 12
+    puts = zip(
+        (1, 2),
+        (11, 6),
+        (data[second : second + 60] + data[first : first + 60], data[first:][:60]),
+        (10, 5),
+        strict=True,
+    )
+    for queue_id, seq, entries, count in puts:
+        renamed = b"".join(
+            struct.pack(">I", seq + i) + entries[12 * i + 4 : 12 * i + 12]
+            for i in range(count)
+        )
+        index.share(queue_id).add(seq, seq + count - 1, count, 9, renamed)
+    content = log.filesystem.content(f"{LOG}/00000002.idx")
+    content[:] = b"".join(index.chunks(UUID))
+
+    merge = begin(log, 1, 2)
+    run(merge)
+
+    assert merge.phase is MergePhase.ENDED
+    assert merge.damaged_number == 2
+    assert "wrong queues" in merge.problem
+
+
+def test_a_segment_whose_index_cannot_be_made_ends_the_merge() -> None:
+    log = two_segments()
+    missing(log)
+    log.filesystem.remove(f"{LOG}/00000002.seg")
+
+    merge = begin(log, 1, 2)
+    run(merge)
+
+    assert merge.phase is MergePhase.ENDED
+    assert "No such file" in merge.problem
+    assert merge.damaged_number == 0
 
 
 def test_a_merge_that_is_abandoned_leaves_nothing() -> None:
