@@ -130,13 +130,15 @@ class ColdRecords:
     ) -> bool:
         """Take a record that begins in the block of an index."""
         data = wanted[at].data
-        start = (offset & (BLOCK_SIZE - 1)) - wanted[at].base
-        if not data:
-            # What is wanted of the block lies too far apart.
+        place = offset & (BLOCK_SIZE - 1)
+        start = place - wanted[at].base
+        rest = wanted[at + 1].data if place + size > BLOCK_SIZE else data
+        if not data or not rest:
+            # What is wanted of a block lies too far apart.
             data = self._reader.read(self._file, size, offset)
             start = 0
-        elif (offset & (BLOCK_SIZE - 1)) + size > BLOCK_SIZE:
-            data = data[start:] + wanted[at + 1].data
+        elif place + size > BLOCK_SIZE:
+            data = data[start:] + rest
             start = 0
         lane = self._lookup.lane_in(data, start, size, seq)
         if lane < 0:

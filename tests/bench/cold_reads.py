@@ -1,0 +1,176 @@
+"""What it costs to read messages back that left memory, and how much is read for it.
+
+    python -m tests.bench.cold_reads [--messages 200000] [--queues 1000] [--size 100]
+                                     [--window 262144] [--order turns|drawn]
+
+A log of so many messages is written by the store, synced once and opened again, and
+read back: one of a single queue, and one of many that are read all at once, a window of
+each in turn. Windows of one queue are 256 KiB, windows of many their share of the
+64 MiB that all may hold. `drawn` lets the next queue be drawn at random instead, so
+that queues are at different places of the log.
+
+Printed are microseconds a message on the reader thread (`run`) and on the loop (`begin`
+and `complete`), messages in a window, the longest `run` and `complete`, and the bytes
+read from segments for each byte of the log. What is read is in the page cache.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import random
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from store.cold_store import ColdStore
+from store.filesystem import OsFileSystem
+from store.opening import Opened, open_store
+from store.options import StoreOptions
+from store.statistics import StoreStatistics
+from tests.bench.machine import disk_directory
+
+UUID: Final = bytes(range(16))
+ENVELOPE: Final = b"\x00\x07default\x00\x05key 1"
+TURN: Final = 2000
+BUDGET: Final = 64 * 1024 * 1024
+WINDOW_MIN: Final = 8 * 1024
+
+
+@dataclass
+class Figures:
+    """What reading a log took, in nanoseconds, and what it read."""
+
+    messages: int = 0
+    windows: int = 0
+    loop_ns: int = 0
+    reader_ns: int = 0
+    longest_loop_ns: int = 0
+    longest_run_ns: int = 0
+    bytes_read: int = 0
+
+    def line(self, name: str, log_size: int) -> str:
+        """Return the figures as a line of the table."""
+        count = max(1, self.messages)
+        return (
+            f"{name:14} {self.messages:9} messages  "
+            f"reader {self.reader_ns / count / 1000:6.3f} us  "
+            f"loop {self.loop_ns / count / 1000:6.3f} us  "
+            f"{self.messages / max(1, self.windows):6.0f} a window  "
+            f"longest run {self.longest_run_ns / 1e6:5.2f} ms, "
+            f"loop {self.longest_loop_ns / 1e6:5.2f} ms  "
+            f"read {self.bytes_read / log_size:.2f} x the log"
+        )
+
+
+def write_log(directory: str, messages: int, queues: int, size: int) -> int:
+    """Write messages to queues in turn; return the size of the log."""
+    filesystem = OsFileSystem()
+    ids = set(range(1, queues + 1))
+    options = StoreOptions(reserve_segments=0)
+    opened: Opened[str] = open_store(
+        directory, filesystem, options, UUID, ids, queues, 0
+    )
+    store = opened.store
+    content = bytes(size)
+    for i in range(messages):
+        seq, queue = divmod(i, queues)
+        store.append(ENVELOPE, content, None, 1, 0, queue + 1, seq + 1, 0)
+        if i % TURN == TURN - 1:
+            step = store.begin(False, 0)
+            if step is not None:
+                step.run()
+                store.complete(step)
+    last = store.close_step(0)
+    assert last is not None
+    last.run()
+    store.complete(last)
+    store.close()
+    return sum(path.stat().st_size for path in Path(directory, "log").glob("*.seg"))
+
+
+class Reading:
+    """Reads a log back, queue by queue or all at once."""
+
+    def __init__(self, directory: str, queues: int, window: int) -> None:
+        filesystem = OsFileSystem()
+        ids = set(range(1, queues + 1))
+        options = StoreOptions(reserve_segments=0)
+        opened: Opened[str] = open_store(
+            directory, filesystem, options, UUID, ids, queues, 0
+        )
+        self.index = opened.store.index
+        self.statistics = StoreStatistics()
+        self.cold = ColdStore(
+            filesystem,
+            f"{directory}/log",
+            f"{directory}/quarantine",
+            UUID,
+            self.index,
+            self.statistics,
+        )
+        self._window = window
+        self._next = dict.fromkeys(ids, 1)
+        self.figures = Figures()
+
+    def run(self, is_drawn: bool) -> Figures:
+        """Read everything, a window of each queue in turn or of one drawn."""
+        rng = random.Random(1)
+        while self._next:
+            waiting = list(self._next)
+            for queue_id in waiting:
+                chosen = rng.choice(waiting) if is_drawn else queue_id
+                if chosen in self._next and self._read(chosen):
+                    del self._next[chosen]
+        self.figures.bytes_read = self.statistics.cold_bytes
+        self.cold.close()
+        return self.figures
+
+    def _read(self, queue_id: int) -> bool:
+        figures = self.figures
+        last = self.index.queue(queue_id).upper_seq
+        times = [time.perf_counter_ns()]
+        step = self.cold.begin(
+            queue_id, self._next[queue_id], last, 4096, self._window, [], False
+        )
+        times.append(time.perf_counter_ns())
+        step.run()
+        times.append(time.perf_counter_ns())
+        result = self.cold.complete(step)
+        times.append(time.perf_counter_ns())
+        assert result.error is None
+        assert not result.damaged
+        begin, run, complete = (b - a for a, b in itertools.pairwise(times))
+        figures.windows += 1
+        figures.messages += len(result.messages)
+        figures.loop_ns += begin + complete
+        figures.reader_ns += run
+        figures.longest_loop_ns = max(figures.longest_loop_ns, begin, complete)
+        figures.longest_run_ns = max(figures.longest_run_ns, run)
+        self._next[queue_id] = int(result.next_seq)
+        return result.is_end
+
+
+def main() -> None:
+    """Write, read and print."""
+    parser = argparse.ArgumentParser(prog="python -m tests.bench.cold_reads")
+    parser.add_argument("--messages", type=int, default=200_000)
+    parser.add_argument("--queues", type=int, default=1000)
+    parser.add_argument("--size", type=int, default=100)
+    parser.add_argument("--window", type=int, default=256 * 1024)
+    parser.add_argument("--order", choices=("turns", "drawn"), default="turns")
+    parser.add_argument("--directory", type=Path)
+    said = parser.parse_args()
+    for queues in (1, said.queues):
+        with tempfile.TemporaryDirectory(dir=disk_directory(said.directory)) as path:
+            size = write_log(path, said.messages, queues, said.size)
+            window = min(said.window, max(WINDOW_MIN, BUDGET // queues))
+            reading = Reading(path, queues, window)
+            figures = reading.run(said.order == "drawn")
+            print(figures.line(f"{queues} queues", size))
+
+
+if __name__ == "__main__":
+    main()
