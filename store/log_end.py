@@ -25,6 +25,7 @@ from store.segment import HEADER_SIZE, Segment
 from store.segment_index import SegmentIndex
 from store.segment_reader import SegmentReader
 from store.segment_set import Reserve
+from store.seq_ranges import Ranges
 
 _TRAILER_AT: Final = OVERHEAD - 16
 
@@ -137,6 +138,7 @@ class TailCopy:
 
     __slots__ = (
         "_chunks",
+        "_writer",
         "file_size",
         "first_number",
         "index",
@@ -153,6 +155,7 @@ class TailCopy:
         self.file_size: i64 = 0
         # Whether something of what it replaces was lost.
         self.is_damaged = False
+        self._writer: BatchWriter | None = None
         self._chunks: list[bytes] = []
 
     def fill(self, scan: SegmentScan, reader: SegmentReader, batch: i64) -> None:
@@ -173,8 +176,12 @@ class TailCopy:
                 self.is_damaged = True
         indexer.finish()
         self.record_count = writer.record_count
-        self._chunks = writer.finish()
-        self.file_size = HEADER_SIZE + writer.size
+        self._writer = writer
+
+    def settle(self, queue_id: i64, lost: Ranges) -> None:
+        """Add that messages were lost: the next start will not see the damage."""
+        assert self._writer is not None, "filled before"
+        self._writer.settle(queue_id, lost)
 
     def write(
         self,
@@ -189,9 +196,13 @@ class TailCopy:
             OSError: there is no room even in the reserve, or the disk refuses.
             SyncFailed: the disk refused a sync.
         """
+        assert self._writer is not None, "filled before"
         segment = Segment(
             filesystem, directory, store_uuid, self.first_number, self.number
         )
+        self._chunks = self._writer.finish()
+        self.file_size = HEADER_SIZE + self._writer.size
+        self._writer = None
         try:
             self._write(segment)
         except OSError as exc:

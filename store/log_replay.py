@@ -20,6 +20,7 @@ from store.replay import Replay
 from store.scan import SegmentScan
 from store.segment_index import SegmentIndex
 from store.segment_reader import SegmentReader
+from store.seq_ranges import Ranges
 
 
 @final
@@ -72,7 +73,10 @@ class LogReplay:
         scan = end.scan
         if end.copy is not None:
             self.scanned_count += 1
-            self._apply_found(end.copy.index, end.copy.is_damaged)
+            for queue_id, lost in self._apply_found(
+                end.copy.index, end.copy.is_damaged
+            ):
+                end.copy.settle(queue_id, lost)
         elif scan is not None and scan.damages:
             # An index file may name what is not there any more.
             self._apply_scan(end.file, scan)
@@ -119,10 +123,14 @@ class LogReplay:
         is_damaged = len(scan.damages) > 0 or len(self._reader.damages) > before
         self._apply_found(index, is_damaged)
 
-    def _apply_found(self, index: SegmentIndex, is_damaged: bool) -> None:
+    def _apply_found(
+        self, index: SegmentIndex, is_damaged: bool
+    ) -> list[tuple[int, Ranges]]:
+        """Apply a segment that was scanned; return what is lost of it, by queue."""
         segment = self._index.segment(index.number)
         self._replay.apply_segment(segment, index)
-        if is_damaged:
-            # The checkpoint may know messages that are lost with what is damaged.
-            self._replay.drop_damaged(segment, index)
         self.found.append(index)
+        if not is_damaged:
+            return []
+        # The checkpoint may know messages that are lost with what is damaged.
+        return self._replay.drop_damaged(segment, index)

@@ -337,8 +337,8 @@ def _read_destinations(
     """Return a message's destinations; `at` is where its payload begins."""
     if at + _FIXED.size > end:
         raise ValueError("a record is shorter than its fields")
-    # A start looks at every message of a segment: uncompiled, one call here is a
-    # tenth of reading number by number, compiled they are the same.
+    # A start looks at every message of a segment: uncompiled, one call here takes a
+    # fifth of the time of reading number by number.
     fields = _FIXED.unpack_from(data, at)
     envelope_size: i64 = fields[2]
     content_size: i64 = fields[3]

@@ -247,7 +247,7 @@ class Recovery:
         for file in files.files:
             copy = self._copy_of(file)
             if copy is not None:
-                index.adopt_segment(copy.first_number, copy.number, copy.file_size)
+                index.adopt_segment(copy.first_number, copy.number, 0)
             else:
                 size = self._filesystem.size(file.path)
                 index.adopt_segment(file.first_number, file.number, size)
@@ -289,6 +289,8 @@ class Recovery:
         files.files.append(
             end.copy.write(self._filesystem, self._log, self._store_uuid, self._reserve)
         )
+        segment = self._recovered.index.segment(end.copy.number)
+        segment.file_size = end.copy.file_size
         self._recovered.report.copied_records = end.copy.record_count
 
     def _write_indexes(self) -> None:

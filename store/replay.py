@@ -232,15 +232,27 @@ class Replay:
         for returned in share.returned.values():
             self._give_back(share.queue_id, returned)
 
-    def drop_damaged(self, segment: SegmentState, found: SegmentIndex) -> None:
-        """Settle what the index has in a segment and a scan did not find there."""
+    def drop_damaged(
+        self, segment: SegmentState, found: SegmentIndex
+    ) -> list[tuple[int, Ranges]]:
+        """Settle what the index has in a segment and a scan did not find there.
+
+        It becomes a fact of the segment's index; it is also returned, by queue.
+        """
+        dropped: list[tuple[int, Ranges]] = []
         for queue in self._index.queues.values():
             share = found.find(queue.queue_id)
             entries = b"" if share is None else bytes(share.entries)
             first: i64 = 0 if share is None else share.first
             for span in queue.spans(0, _SEQ_MAX, _SEQ_MAX):
-                if span.segment == segment.number:
-                    queue.settle(_missing(entries, first, span.first, span.last))
+                if span.segment != segment.number:
+                    continue
+                lost = _missing(entries, first, span.first, span.last)
+                if lost.firsts:
+                    queue.settle(lost)
+                    found.share(queue.queue_id).settle(lost)
+                    dropped.append((queue.queue_id, lost))
+        return dropped
 
     # -- what comes of it
 

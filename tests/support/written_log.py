@@ -213,6 +213,7 @@ class WrittenLog:
         ]
         for number in dead:
             self.remove(number)
+        self.filesystem.sync_directory(LOG)
         return len(dead)
 
     # -- checkpoints and stops
