@@ -33,7 +33,7 @@ class Log:
         for seq in seqs:
             writer.settle(1, ranges_of([seq]))
             self.records.append(offset)
-            offset += 36
+            offset += 40
         self.starts.append(end)
         self.data += b"".join(writer.finish())
 
@@ -83,7 +83,7 @@ def test_allocated_zeros_are_no_torn_tail() -> None:
     assert (scan.torn_size, scan.damages) == (0, [])
 
 
-@pytest.mark.parametrize("cut", range(1, 36 + batch.OVERHEAD))
+@pytest.mark.parametrize("cut", range(1, 40 + batch.OVERHEAD))
 def test_a_batch_cut_at_any_byte_is_a_torn_tail(cut: int) -> None:
     log = three_batches()
     del log.data[-cut:]
@@ -93,7 +93,7 @@ def test_a_batch_cut_at_any_byte_is_a_torn_tail(cut: int) -> None:
     assert scan.damages == []
 
 
-@pytest.mark.parametrize("at", range(36 + batch.OVERHEAD))
+@pytest.mark.parametrize("at", range(40 + batch.OVERHEAD))
 def test_a_batch_with_any_byte_wrong_is_a_torn_tail(at: int) -> None:
     log = three_batches()
     log.data[log.starts[2] + at] ^= 0x55
@@ -111,7 +111,7 @@ def test_what_follows_a_torn_batch_is_torn_with_it() -> None:
     assert scan.torn_size == len(log.data) - log.starts[1]
 
 
-@pytest.mark.parametrize("at", range(36))
+@pytest.mark.parametrize("at", range(40))
 def test_a_durable_batch_loses_only_the_record_that_is_damaged(at: int) -> None:
     log = three_batches()
     bad = log.records[1]
@@ -119,7 +119,7 @@ def test_a_durable_batch_loses_only_the_record_that_is_damaged(at: int) -> None:
     scan = log.scan()
     assert damages(scan)[0][0] == bad
     if at >= 4:
-        assert damages(scan) == [(bad, bad + 36)]
+        assert damages(scan) == [(bad, bad + 40)]
         assert seqs(scan) == [1, 3, 4, 5, 6]
     else:
         # A length that leads nowhere: on at the next batch.
@@ -303,7 +303,7 @@ def test_the_last_record_of_a_batch_is_stepped_over() -> None:
     log.data[log.records[2] + 9] ^= 1
     scan = log.scan()
     assert seqs(scan) == [1, 2, 4, 5, 6]
-    assert damages(scan) == [(log.records[2], log.records[2] + 36)]
+    assert damages(scan) == [(log.records[2], log.records[2] + 40)]
 
 
 def test_a_length_that_leaves_no_room_for_another_record_is_not_trusted() -> None:
@@ -312,4 +312,4 @@ def test_a_length_that_leaves_no_room_for_another_record_is_not_trusted() -> Non
     log.data[at : at + 4] = (30).to_bytes(4)
     scan = log.scan()
     assert seqs(scan) == [1, 2, 4, 5, 6]
-    assert damages(scan) == [(at, at + 36)]
+    assert damages(scan) == [(at, at + 40)]
