@@ -49,8 +49,9 @@ class ReadResult:
     """What a cold read found.
 
     `messages` and `damaged` are all that is live from the first seq asked for to
-    `next_seq - 1`; `is_end` says that there is nothing behind, up to the last seq
-    asked for. With an `error` nothing was read, and it may be tried again.
+    `next_seq - 1`, also what was settled a moment ago and not yet durably; `is_end`
+    says that there is nothing behind, up to the last seq asked for. With an `error`
+    nothing was read, and it may be tried again.
     """
 
     __slots__ = ("damaged", "error", "is_end", "messages", "next_seq")

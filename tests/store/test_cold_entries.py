@@ -154,3 +154,8 @@ def test_entries_are_within_others() -> None:
     assert are_within(many[:12] + many[24:36], many)
     assert not are_within(many, many[12:])
     assert not are_within(entries_of(2), many)
+
+
+def test_a_range_may_begin_before_the_first_entry() -> None:
+    selection = select(entries_of(10, 11), 5, 11, dead_of(5, 5, 6, 7, 8, 9))
+    assert taken(selection, 5) == [10, 11]

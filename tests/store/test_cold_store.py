@@ -5,7 +5,7 @@ import errno
 import pytest
 
 from store.cold_store import BLOCKS_MAX, COUNT_MAX
-from store.segment_index import index_path
+from store.segment_index import SegmentIndex, index_path
 from tests.support.cold_log import QUARANTINE, ColdLog, seqs_of
 from tests.support.memory_filesystem import Fault
 
@@ -509,3 +509,11 @@ def test_closing_closes_every_file(log: ColdLog) -> None:
     log.read(1, is_in_place=True)
     log.cold.close()
     assert not log.filesystem.is_open(log.path(1))
+
+
+def test_a_segment_whose_index_in_memory_lacks_the_queue_is_indexed_again(
+    log: ColdLog,
+) -> None:
+    fill(log, 1)
+    log.unwritten = [SegmentIndex(1, 1)]
+    assert seqs_of(log.read_all(1)) == [1, 2, 3, 4, 5]

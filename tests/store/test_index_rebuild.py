@@ -1,11 +1,13 @@
 """The index of a segment, made again from the segment."""
 
 import pytest
+from librt.strings import BytesWriter
 
 from store.batch import BatchWriter
 from store.cold_reader import ColdFile, ColdReader
 from store.index_rebuild import IndexRebuild
-from store.record import Returned
+from store.record import HEADER_SIZE as HEADER_SIZE_OF_RECORD
+from store.record import Returned, write_settle
 from store.segment import HEADER_SIZE
 from store.segment_index import SegmentIndex, index_path
 from store.seq_ranges import Ranges
@@ -126,3 +128,27 @@ def test_a_segment_that_ends_early_has_what_is_before(log: ColdLog, size: int) -
     del content[-size:]
     found = sum(share.count for share in rebuild(log).shares())
     assert 0 < found < total
+
+
+def test_a_segment_that_ends_in_a_trailer_has_all_messages(log: ColdLog) -> None:
+    before = file_of(rebuild(log))
+    del log.filesystem.content(log.path(1))[-3:]
+    assert file_of(rebuild(log)) == before
+
+
+def test_a_sound_record_that_contradicts_itself_is_left_out() -> None:
+    out = BytesWriter()
+    write_settle(out, 1, 7, Ranges([3], [5]))
+    settle = bytearray(out.getvalue())
+    # The number of ranges, which the length does not fit.
+    settle[HEADER_SIZE_OF_RECORD + 7] = 9
+    writer = BatchWriter(1, 1, 1, HEADER_SIZE)
+    writer.delivered(7, 0, 9)
+    writer.copy(bytes(settle))
+    writer.delivered(8, 0, 4)
+    filesystem = MemoryFileSystem()
+    write(filesystem, b"".join([bytes(HEADER_SIZE), *writer.finish()]))
+    reader = ColdReader(filesystem, UUID, QUARANTINE)
+    index = IndexRebuild(reader, ColdFile("/log/00000001.seg", 1, 1, 1)).run()
+    assert [share.delivered for share in index.shares()] == [{0: 9}, {0: 4}]
+    assert all(share.settled.is_empty for share in index.shares())

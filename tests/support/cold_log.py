@@ -112,10 +112,7 @@ class ColdLog:
     def seal(self) -> None:
         """Leave all indexes beside their segments and begin another segment."""
         for index in self.unwritten:
-            path = index_path(f"{LOG}/{name_of(index.first_number, index.number)}")
-            descriptor = self.filesystem.create(path)
-            self.filesystem.write(descriptor, index.chunks(UUID), 0)
-            self.filesystem.close(descriptor)
+            self.put_index(index.number, b"".join(index.chunks(UUID)))
         self.unwritten = []
         self.roll()
 
@@ -160,6 +157,7 @@ class ColdLog:
         self._waiting = []
         chunks = writer.finish()
         self._segment.write(chunks, self._end)
+        self._segment.sync()
         self._end += writer.size
         for queue_id, rows in entries.items():
             self._tell(queue_id, rows)
@@ -248,6 +246,20 @@ class ColdLog:
             assert message.envelope == written.envelope
             assert (message.enqueued_ms, message.expires_ms) == (7, 9)
             assert message.lane == queue_id % 3
+
+    def forget_caches(self) -> None:
+        """Read everything from the disk again, as after a start."""
+        self.cold = ColdStore(
+            self.filesystem, LOG, QUARANTINE, UUID, self.index, self.statistics
+        )
+
+    def put_index(self, number: int, data: bytes) -> None:
+        """Leave these bytes as the index of a segment, on the disk too."""
+        descriptor = self.filesystem.create(index_path(self.path(number)))
+        self.filesystem.write(descriptor, [data], 0)
+        self.filesystem.sync(descriptor)
+        self.filesystem.close(descriptor)
+        self.filesystem.sync_directory(LOG)
 
     def path(self, number: int) -> str:
         """Return the name of a segment."""
