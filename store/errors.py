@@ -46,6 +46,10 @@ class MetadataError(StoreError):
     """The metadata is damaged, missing or of an unknown version."""
 
 
+class MetadataDamaged(MetadataError):
+    """The metadata is not what was written, or not there: a repair goes on without."""
+
+
 class SyncFailed(StoreError):
     """The disk refused a sync.
 

@@ -19,7 +19,7 @@ import uuid
 from collections.abc import Sequence
 from typing import Final
 
-from store.errors import MetadataError, repair_hint
+from store.errors import MetadataDamaged, MetadataError, repair_hint
 from store.filesystem import FileSystem
 from store.segment import is_any_segment
 
@@ -109,7 +109,7 @@ class Metadata:
         directory = os.path.dirname(path)
         is_new = not filesystem.exists(path)
         if is_new and is_any_segment(filesystem.list_directory(f"{directory}/log")):
-            raise MetadataError(
+            raise MetadataDamaged(
                 f"{path} is missing, but there is a log; {repair_hint(directory)}"
             )
         connection = sqlite3.connect(
@@ -121,9 +121,11 @@ class Metadata:
                 filesystem.sync_directory(directory)
         except (sqlite3.Error, OSError) as exc:
             connection.close()
-            raise MetadataError(
-                f"cannot use {path}: {exc}; {repair_hint(directory)}"
-            ) from exc
+            text = f"cannot use {path}: {exc}"
+            # An operational error is the world's: the disk, or another process.
+            if isinstance(exc, OSError | sqlite3.OperationalError):
+                raise MetadataError(text) from exc
+            raise MetadataDamaged(f"{text}; {repair_hint(directory)}") from exc
         except MetadataError:
             connection.close()
             raise
@@ -176,12 +178,14 @@ def _prepare(
         )
     for (problem,) in connection.execute("PRAGMA quick_check"):
         if problem != "ok":
-            raise MetadataError(
+            raise MetadataDamaged(
                 f"{path} is damaged: {problem}; {repair_hint(os.path.dirname(path))}"
             )
     row = connection.execute("SELECT uuid FROM store").fetchone()
     if row is None or not isinstance(row[0], bytes):
-        raise MetadataError(f"{path} has lost the store's UUID")
+        raise MetadataDamaged(
+            f"{path} has lost the store's UUID; {repair_hint(os.path.dirname(path))}"
+        )
     return row[0]
 
 

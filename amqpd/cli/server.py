@@ -4,6 +4,7 @@
                 [--log-level LEVEL] [--log-format FORMAT]
     amqpd config check|show [the same flags]
     amqpd ping [--host HOST] [--port PORT]
+    amqpd store inspect|verify|repair DIR
 
 argparse, and every import below the command that needs it: a broker that is started
 for one test should not spend its time on drawing help texts.
@@ -38,11 +39,20 @@ _FLAGS: Final = {
 }
 
 
+_STORE_ACTIONS: Final = {
+    "inspect": "print segments, their garbage, and what each queue holds",
+    "verify": "read everything and say what is damaged; nothing is changed",
+    "repair": "move what a start refuses to quarantine/; nothing is deleted",
+}
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return the exit code."""
     said = _parser().parse_args(arguments)
     if said.command == "ping":
         return _ping(said.host, said.port)
+    if said.command == "store":
+        return _store(said)
     try:
         loaded = _load(said)
     except ConfigInvalid as error:
@@ -78,7 +88,23 @@ def _parser() -> argparse.ArgumentParser:
     )
     ping.add_argument("--host", default="127.0.0.1")
     ping.add_argument("--port", type=int, default=BY_KEY["port"].default)
+    _add_store(commands.add_parser("store", help="see to a broker's data directory"))
     return parser
+
+
+def _add_store(store: argparse.ArgumentParser) -> None:
+    actions = store.add_subparsers(dest="action", required=True, metavar="ACTION")
+    for name, text in _STORE_ACTIONS.items():
+        action = actions.add_parser(
+            name,
+            help=text,
+            epilog="Exits 0 if the directory is sound, 1 if it is damaged, 2 if it "
+            "cannot be read. A broker must not be using it.",
+        )
+        action.add_argument("directory", type=Path, metavar="DIR")
+        action.set_defaults(json=False)
+        if name == "inspect":
+            action.add_argument("--json", action="store_true", help="for programs")
 
 
 def _add_flags(parser: argparse.ArgumentParser) -> None:
@@ -134,3 +160,14 @@ def _ping(host: str, port: int) -> int:
         return EXIT_UNAVAILABLE
     print(f"{host}:{port} speaks AMQP 0-9-1.")
     return 0
+
+
+def _store(said: argparse.Namespace) -> int:
+    try:
+        check_neighbours()
+    except NeighbourHidden as error:
+        print(f"amqpd: {error}", file=sys.stderr)
+        return EXIT_CONFIG
+    from amqpd.cli.store import run
+
+    return run(said.action, said.directory, said.json)
