@@ -41,8 +41,23 @@ INTERPRETED: Final = {
     "runs at start only": (
         "store/options.py",
         "store/data_directory.py",
+        "store/log_files.py",
+        "store/opening.py",
+        "store/quarantine.py",
         "amqpd/broker/definition_file.py",
         "amqpd/broker/definitions.py",
+    ),
+    "offline tools": (
+        "store/closed_directory.py",
+        "store/inspection.py",
+        "store/log_survey.py",
+        "store/repair.py",
+        "store/segment_check.py",
+        "store/verification.py",
+    ),
+    "system calls, a few a minute": (
+        "store/checkpoint_files.py",
+        "store/remover.py",
     ),
     "runs once per connection": (
         "amqpd/auth/passwords.py",

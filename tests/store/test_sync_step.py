@@ -43,7 +43,7 @@ def test_what_was_settled_meanwhile_is_not_told() -> None:
 def test_a_step_runs_its_calls() -> None:
     filesystem = MemoryFileSystem()
     reserve = Reserve(filesystem, "/log", 10)
-    segments = SegmentSet(filesystem, "/log", b"u" * 16, 4096, reserve, 1, 1)
+    segments = SegmentSet(filesystem, "/log", b"u" * 16, 4096, reserve, 1, 1, True)
     segments.open()
     step: SyncStep[str] = SyncStep(segments.plan(None, True), 0)
     filesystem.calls.clear()
