@@ -11,6 +11,7 @@ from mypy_extensions import i64
 
 _BIT_COUNTS: Final = bytes(bin(byte).count("1") for byte in range(256))
 _ALL: Final = 0xFF
+_MANY: Final = b"\xff" * 64
 
 
 @final
@@ -44,15 +45,39 @@ class DeadSeqs:
             at += 1
         return added
 
+    def add_from(self, other: "DeadSeqs", first: i64, last: i64) -> None:
+        """Add what another set has of a range that begins above all in this one.
+
+        As one long number: bit by bit, a run of a million would hold up the loop.
+        """
+        number: int = int.from_bytes(other.bits, "little") >> int(first - other.base)
+        number &= (1 << int(last - first + 1)) - 1
+        if number == 0:
+            return
+        bit = first - self.base
+        at = bit >> 3
+        number <<= int(bit & 7)
+        piece = number.to_bytes((number.bit_length() + 7) // 8, "little")
+        bits = self.bits
+        missing = at + len(piece) - len(bits)
+        if missing > 0:
+            bits.extend(bytes(missing))
+        before: i64 = bits[at]
+        bits[at : at + len(piece)] = piece
+        bits[at] = int(before | piece[0])
+
     def count(self, first: i64, last: i64) -> i64:
         """Return how many seqs of a range are in the set."""
         bits = self.bits
         at: i64 = max(0, (first - self.base) >> 3)
         end: i64 = min((last - self.base) >> 3, len(bits) - 1)
-        found: i64 = 0
-        while at <= end:
-            found += _BIT_COUNTS[bits[at] & self._mask(at, first, last)]
-            at += 1
+        if at > end:
+            return 0
+        found: i64 = _BIT_COUNTS[bits[at] & self._mask(at, first, last)]
+        if end > at:
+            found += _BIT_COUNTS[bits[end] & self._mask(end, first, last)]
+            # A merged run may be long: the processor counts what lies between.
+            found += int.from_bytes(bits[at + 1 : end], "little").bit_count()
         return found
 
     def _mask(self, at: i64, first: i64, last: i64) -> i64:
@@ -79,12 +104,22 @@ class DeadSeqs:
         while bit >> 3 < len(bits):
             byte: i64 = bits[bit >> 3]
             if bit & 7 == 0 and byte == _ALL:
-                bit += 8
+                bit = self._skip(bit >> 3) << 3
             elif byte >> (bit & 7) & 1:
                 bit += 1
             else:
                 break
         return self.base + bit
+
+    def _skip(self, at: i64) -> i64:
+        """Return a byte behind one of dead seqs only, with nothing else between."""
+        bits = self.bits
+        # The processor compares many at once: most of a merged run is dead.
+        while bits[at : at + 64] == _MANY:
+            at += 64
+        while at < len(bits) and bits[at] == _ALL:
+            at += 1
+        return at
 
     def last_alive(self, seq: i64) -> i64:
         """Return the last seq up to `seq`, below `base` if need be, not in the set."""

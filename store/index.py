@@ -325,7 +325,7 @@ class QueueIndex:
         del runs[begin:end]
         row = (first, before - 1, segment.number, (live << _COUNT_BITS) + count, size)
         runs[begin:begin] = array("q", row)
-        if merged.count(first, before - 1) > 0:
+        if len(merged.bits) > 0:
             self._dead[segment.number] = merged
         self.live_count += live
         segment.references += live
@@ -336,14 +336,8 @@ class QueueIndex:
         first: i64 = self.runs[at + _FIRST]
         merged.add(before, first - 1)
         dead = self._dead.pop(self.runs[at + _SEGMENT], None)
-        if dead is None:
-            return
-        seq = first
-        last: i64 = self.runs[at + _LAST]
-        while seq <= last:
-            alive = dead.next_alive(seq)
-            merged.add(seq, min(alive - 1, last))
-            seq = alive + 1
+        if dead is not None:
+            merged.add_from(dead, first, self.runs[at + _LAST])
 
     # -- columns
 

@@ -46,7 +46,7 @@ _RECORDS_MAX: Final = 2_000
 _BATCH_SIZE: Final = 512 * 1024
 
 # What a record costs in units: it is checked, parsed, and written again.
-_RECORD_UNITS: Final = 4
+_RECORD_UNITS: Final = 10
 _BYTES_A_UNIT: Final = 4096
 
 
