@@ -6,7 +6,7 @@ from store.checkpoint import CheckpointBuilder, CheckpointHeader, read_header
 from store.checkpoint import parse_checkpoint as parse
 from store.errors import QueueIdUnknown
 from store.index import Index, SegmentState
-from store.record import Delivered, Returned, Settle
+from store.record import Delivered, Message, Returned, Settle
 from store.replay import RecoveredQueue, Replay
 from store.segment_index import ENTRY_SIZE, IndexedRun, SegmentIndex, read_run
 from store.seq_ranges import ranges_of
@@ -180,6 +180,12 @@ def test_a_settle_of_nothing_changes_nothing() -> None:
     assert start.queue(1).next_seq == 1
 
 
+def test_a_message_is_no_fact() -> None:
+    start = Start()
+    start.replay.apply_fact(Message(1, 1, [], b"", b"", None))
+    assert start.index.queues == {}
+
+
 def test_delivered_keeps_the_highest_of_each_lane() -> None:
     start = Start()
     start.replay.apply_segment(start.segment(1), scanned(1, q1=[1, 2, 3, 4]))
@@ -208,10 +214,11 @@ def test_everything_of_a_queue_that_is_gone_is_garbage() -> None:
     index = scanned(1, q1=[1], q5=[1, 2, 3])
     index.share(5).settle(ranges_of([1]))
     index.share(6).delivered[0] = 3
+    index.share(6).returned[1] = Returned(6, 1, 1, 0)
     start.replay.apply_segment(start.segment(1), index)
     assert sorted(start.replay.queues()) == [1, 2]
     assert sorted(start.index.queues) == [1]
-    assert start.replay.garbage_count == 5
+    assert start.replay.garbage_count == 6
     assert start.index.segment(1).references == 1
 
 

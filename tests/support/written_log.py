@@ -8,6 +8,7 @@ can be taken at any time; and to a model, a set of live seqs for each queue.
 from dataclasses import dataclass, field
 from typing import Final
 
+from store import batch
 from store.batch import BatchWriter
 from store.checkpoint import CheckpointBuilder, CheckpointHeader
 from store.checkpoint_files import (
@@ -15,6 +16,7 @@ from store.checkpoint_files import (
     checkpoint_name,
     write_checkpoint,
 )
+from store.checksum import crc32
 from store.index import Index
 from store.indexing import Indexer
 from store.record import Message, Returned, read_record
@@ -29,6 +31,9 @@ from tests.support.memory_filesystem import MemoryFileSystem
 UUID: Final = b"0123456789abcdef"
 DIRECTORY: Final = "/data"
 LOG: Final = f"{DIRECTORY}/log"
+# The first segment, and its first record.
+FIRST: Final = f"{LOG}/00000001.seg"
+FIRST_RECORD: Final = HEADER_SIZE + batch.HEADER_SIZE
 KNOWN: Final = {1, 2, 3}
 _ALL: Final = 1 << 40
 
@@ -344,3 +349,41 @@ def live_seqs(recovered: Recovered, queue_id: int) -> list[int]:
     if queue is None:
         return []
     return [seq for seq in range(1, int(queue.upper_seq) + 1) if queue.is_live(seq)]
+
+
+def crashed(count: int = 3) -> WrittenLog:
+    """A log that stopped with `count` messages in queue 1, a batch each."""
+    log = WrittenLog()
+    for seq in range(1, count + 1):
+        log.messages(1, seq)
+    return log
+
+
+def long_log() -> WrittenLog:
+    """Segments 1 to 4 with two checkpoints, at the beginning of 3 and of 4."""
+    log = WrittenLog()
+    for number in range(1, 5):
+        log.messages(1, number * 10, number * 10 + 1)
+        log.messages(2, number)
+        if number > 2:
+            log.checkpoint()
+        if number < 4:
+            log.seal()
+    return log
+
+
+def snapshot(filesystem: MemoryFileSystem) -> dict[str, bytes]:
+    return {
+        f"{LOG}/{name}": bytes(filesystem.content(f"{LOG}/{name}"))
+        for name in filesystem.list_directory(LOG)
+    }
+
+
+def change_first_record(log: WrittenLog, at: int, value: int) -> None:
+    """Change a byte of the first record and make its checksum right again."""
+    data = log.filesystem.content(FIRST)
+    size = int.from_bytes(data[FIRST_RECORD : FIRST_RECORD + 4])
+    data[FIRST_RECORD + at] = value
+    end = FIRST_RECORD + size - 4
+    checksum = crc32(bytes(data[FIRST_RECORD:end]), batch.seed_of(1, 1))
+    data[end : end + 4] = checksum.to_bytes(4)
