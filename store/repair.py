@@ -148,7 +148,7 @@ class Repair:
             lost = survey.apply(file, checked.index, checked.is_damaged)
         else:
             needed = survey.index.segment(file.number).references
-            if live_in(survey, file.number, checked.index) != needed:
+            if live_in(survey, checked.index) != needed:
                 lost = survey.drop_lost(file, checked.index)
         if lost > 0:
             self.lines.append(f"{lost} messages of {file.path} are lost")

@@ -113,17 +113,17 @@ class SegmentCheck:
     def _difference(self, index: SegmentIndex, found: IndexFile) -> str:
         runs = {int(run.queue_id): run for run in found.runs()}
         told = _facts_in(index, found)
-        for share in index.shares():
-            if not self._survey.is_known(share.queue_id):
-                continue
-            text = f"does not say what its segment holds of queue {share.queue_id}"
-            run = runs.get(int(share.queue_id))
-            if (run is None) != (share.count == 0):
-                return text
-            if run is not None and found.entries(run) != bytes(share.entries):
-                return text
-            if _facts_of(share) != _facts_of(told.share(share.queue_id)):
-                return text
+        queue_ids = {int(share.queue_id) for share in index.shares()}
+        queue_ids.update(runs)
+        for queue_id in sorted(queue_ids):
+            share = index.share(queue_id)
+            run = runs.get(queue_id)
+            entries = b"" if run is None else found.entries(run)
+            if self._survey.is_known(queue_id) and (
+                entries != bytes(share.entries)
+                or _facts_of(share) != _facts_of(told.share(queue_id))
+            ):
+                return f"does not say what its segment holds of queue {queue_id}"
         return _SOUND
 
 
@@ -135,7 +135,8 @@ def _facts_in(index: SegmentIndex, found: IndexFile) -> SegmentIndex:
             told.share(fact.queue_id).settle(fact.settled)
         elif isinstance(fact, Delivered):
             told.share(fact.queue_id).delivered[fact.lane] = fact.upper_seq
-        elif isinstance(fact, Returned):
+        else:
+            assert isinstance(fact, Returned), "a segment's facts are of three kinds"
             told.share(fact.queue_id).returned[fact.seq] = fact
     return told
 
@@ -152,26 +153,26 @@ def _facts_of(share: QueueShare) -> Facts:
     return settled.firsts, settled.lasts, delivered, sorted(returned)
 
 
-def live_in(survey: LogSurvey, number: i64, found: SegmentIndex) -> i64:
+def live_in(survey: LogSurvey, found: SegmentIndex) -> i64:
     """Return how many messages of a segment are live and in it."""
     count: i64 = 0
     for share in found.shares():
         queue = survey.index.queues.get(int(share.queue_id))
-        if queue is None or share.count == 0:
-            continue
-        for span in queue.spans(share.first, share.last, share.last):
-            if span.segment != number:
-                continue
-            if share.count == share.last - share.first + 1:
-                count += span.live
-                continue
-            entries = bytes(share.entries)
-            for at in range(0, len(entries), segment_index.ENTRY_SIZE):
-                seq = segment_index.read_seq(entries, at, share.first)
-                if span.first <= seq <= span.last and not _is_dead(span, seq):
-                    count += 1
+        if queue is not None and share.count > 0:
+            for span in queue.spans(share.first, share.last, share.last):
+                count += _live_entries(share, span)
     return count
 
 
-def _is_dead(span: LiveSpan, seq: i64) -> bool:
-    return span.dead is not None and seq in span.dead
+def _live_entries(share: QueueShare, span: LiveSpan) -> i64:
+    """Return how many messages of a span have an entry."""
+    if share.count == share.last - share.first + 1:
+        return span.live
+    count: i64 = 0
+    entries = bytes(share.entries)
+    for at in range(0, len(entries), segment_index.ENTRY_SIZE):
+        seq = segment_index.read_seq(entries, at, share.first)
+        is_dead = span.dead is not None and seq in span.dead
+        if span.first <= seq <= span.last and not is_dead:
+            count += 1
+    return count

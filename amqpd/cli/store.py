@@ -182,7 +182,8 @@ def _as_json(inspection: Inspection, known: Known) -> dict[str, object]:
 def _print_inspection(inspection: Inspection, known: Known) -> None:
     rows = [["segment", "MiB", "live MiB", "garbage", "messages"]]
     for segment in inspection.segments():
-        garbage = 1 - segment.live_size / segment.file_size if segment.file_size else 0
+        # One that holds a header only is none.
+        garbage = 1 - int(segment.live_size) / max(int(segment.file_size), 1)
         rows.append(
             [
                 segment.name,

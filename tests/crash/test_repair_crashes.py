@@ -58,7 +58,7 @@ def calls_of_a_repair() -> int:
 def test_a_repair_that_the_power_interrupts_is_begun_again() -> None:
     """At every call; what was not synced is lost, kept, or some of it."""
     for call in range(1, calls_of_a_repair() + 1):
-        for choice in (False, True, random.Random(call)):
+        for choice in (False, random.Random(call)):
             log = damaged_log()
             log.filesystem.fault = Fault(call)
             with pytest.raises(PowerCut):

@@ -5,6 +5,7 @@ import random
 import pytest
 
 from store import batch, segment_index
+from store.checksum import crc32
 from store.errors import VersionUnknown
 from store.segment import HEADER_SIZE, header_of
 from store.segment_index import SegmentIndex, index_path
@@ -128,7 +129,7 @@ def test_a_changed_byte_of_any_segment_is_found(number: int) -> None:
     """Of segments that the checkpoint covers, and of those that it does not."""
     path = long_log().path_of(number)
     size = len(long_log().filesystem.content(path))
-    chosen = random.Random(number).sample(range(12, size), 60)
+    chosen = random.Random(number).sample(range(12, size), 30)
     for offset in chosen:
         log = long_log()
         log.filesystem.damage(path, offset)
@@ -137,7 +138,7 @@ def test_a_changed_byte_of_any_segment_is_found(number: int) -> None:
 
 def test_a_changed_byte_of_any_index_file_is_found() -> None:
     path = index_path(FIRST)
-    for offset in range(len(long_log().filesystem.content(path))):
+    for offset in range(0, len(long_log().filesystem.content(path)), 3):
         log = long_log()
         log.filesystem.damage(path, offset)
         assert damages(log), offset
@@ -146,7 +147,7 @@ def test_a_changed_byte_of_any_index_file_is_found() -> None:
 def test_a_changed_byte_of_any_checkpoint_is_found() -> None:
     for name in ("checkpoint.00000001", "checkpoint.00000002"):
         path = f"{LOG}/{name}"
-        for offset in range(0, len(long_log().filesystem.content(path)), 3):
+        for offset in range(0, len(long_log().filesystem.content(path)), 7):
             log = long_log()
             log.filesystem.damage(path, offset)
             # Byte 9 is a version's: that ends it.
@@ -188,6 +189,40 @@ def test_an_index_file_that_lacks_a_fact_is_found() -> None:
     assert len(bare.filesystem.content(index_path(path))) < len(right)
     log.put(index_path(path), bytes(bare.filesystem.content(index_path(path))))
     assert "does not say what its segment holds of queue 1" in damages(log)[0]
+
+
+def test_an_index_file_that_has_a_queue_too_many_is_found() -> None:
+    log = long_log()
+    index = SegmentIndex(1, 1)
+    index.share(3).add(10, 10, 1, 80, bytes(segment_index.ENTRY_SIZE))
+    log.put(index_path(FIRST), b"".join(index.chunks(UUID)))
+    log.known = {3}
+    assert "does not say what its segment holds of queue 3" in damages(log)[0]
+
+
+def test_an_index_file_with_a_fact_that_this_version_does_not_know_is_found() -> None:
+    log = long_log()
+    data = bytearray(log.filesystem.content(index_path(FIRST)))
+    facts_at = segment_index.HEADER_SIZE + 2 * segment_index.ROW_SIZE
+    data[facts_at + 4] = 99
+    facts_size = int.from_bytes(data[48:56])
+    head = bytes(data[segment_index.HEADER_SIZE : facts_at + facts_size])
+    data[56:60] = crc32(head).to_bytes(4)
+    data[60:64] = crc32(bytes(data[:60])).to_bytes(4)
+    log.put(index_path(FIRST), bytes(data))
+    (line,) = damages(log)
+    assert line.startswith(f"{index_path(FIRST)} cannot be used: ")
+
+
+def test_entries_of_a_segment_with_gaps_are_counted_one_by_one() -> None:
+    log = WrittenLog()
+    log.messages(1, 1, 2, 4, 5, 6, 9)
+    log.settle(1, 5)
+    log.seal()
+    log.messages(1, 10)
+    log.seal()
+    log.checkpoint()
+    assert damages(log) == []
 
 
 def test_messages_that_a_queue_needs_and_its_segment_has_not_are_counted() -> None:
@@ -290,7 +325,7 @@ def test_a_file_of_another_version_cannot_be_verified() -> None:
     log = long_log()
     header = bytearray(header_of(9, 9, UUID))
     header[9] = 99
-    header[60:64] = batch.crc32(bytes(header[:60])).to_bytes(4)
+    header[60:64] = crc32(bytes(header[:60])).to_bytes(4)
     log.put(f"{LOG}/00000009.seg", bytes(header))
     with pytest.raises(VersionUnknown, match="has format version 99"):
         verified(log)
@@ -302,7 +337,7 @@ def test_a_record_that_this_version_does_not_know_is_damage() -> None:
     size = int.from_bytes(data[FIRST_RECORD : FIRST_RECORD + 4])
     data[FIRST_RECORD + 4] = 99
     end = FIRST_RECORD + size - 4
-    checksum = batch.crc32(bytes(data[FIRST_RECORD:end]), batch.seed_of(1, 1))
+    checksum = crc32(bytes(data[FIRST_RECORD:end]), batch.seed_of(1, 1))
     data[end : end + 4] = checksum.to_bytes(4)
     assert any("a record of type 99" in line for line in damages(log))
 

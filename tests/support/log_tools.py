@@ -20,7 +20,10 @@ def verified(log: WrittenLog) -> Verification:
 
 def damages(log: WrittenLog) -> list[str]:
     """Return what a verification calls damaged, a line each."""
-    return [one.text for one in verified(log).survey.findings if one.is_damage]
+    survey = verified(log).survey
+    lines = [one.text for one in survey.findings if one.is_damage]
+    assert survey.is_damaged == bool(lines)
+    return lines
 
 
 def notes(log: WrittenLog) -> list[str]:
