@@ -60,7 +60,12 @@ class Config:
     log_format: str
     compat_identity: str
     store_segment_size: int
+    store_sync: str
     store_sync_interval_ms: int
+    store_garbage_percent: int
+    store_garbage_segments: int
+    memory_cold_budget: int
+    memory_total_budget: int | None
 
 
 @dataclass(frozen=True)

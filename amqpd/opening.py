@@ -12,22 +12,28 @@ import json
 import logging
 import os
 from pathlib import Path
+from typing import Final
 
 from amqpd.broker.broker import Broker, Defaults
 from amqpd.broker.catalogue import SCHEMA, SCHEMA_VERSION, Catalogue, CommitFailed
 from amqpd.broker.definitions import load_definitions
+from amqpd.broker.pager import MemoryBudgets
 from amqpd.broker.ports import DurabilityWaiter
 from amqpd.config import Config
+from amqpd.machine_memory import machine_size, memory_limit
 from store.data_directory import DataDirectory
 from store.errors import StoreError
 from store.filesystem import FileSystem, OsFileSystem
-from store.message_store import MessageStore
-from store.message_store import Opened as OpenedStore
 from store.metadata import Metadata
+from store.opening import Opened as OpenedStore
+from store.opening import open_paging, open_store
 from store.options import StoreOptions
 from store.recovery import RecoveryReport
 
 logger = logging.getLogger("amqpd.opening")
+
+#: Of the memory there is: what messages may take, like RabbitMQ's high watermark.
+MEMORY_SHARE: Final = 0.4
 
 
 class DefinitionsUnreadable(Exception):
@@ -68,7 +74,10 @@ class Opened:
             result = store.complete(step)
             if result.fatal is not None:
                 raise StoreError(f"the last sync failed: {result.fatal}")
+            store.finish()
         store.close()
+        if self.broker.pager.paging is not None:
+            self.broker.pager.paging.close()
         self._metadata.close()
         self._directory.close()
 
@@ -97,24 +106,48 @@ def _open_locked(
     )
     try:
         catalogue = Catalogue(metadata)
-        opened: OpenedStore[DurabilityWaiter] = MessageStore.open_store(
+        options = _store_options(config)
+        opened: OpenedStore[DurabilityWaiter] = open_store(
             directory.path,
             filesystem,
-            StoreOptions(segment_size=config.store_segment_size),
+            options,
             metadata.store_uuid,
             catalogue.known_queue_ids(),
             catalogue.highest_queue_id(),
             now_ms,
         )
         _log_recovery(opened.report)
-        broker = Broker.open(catalogue, opened.store, opened.queues, os.urandom)
+        broker = Broker.open(
+            catalogue,
+            opened.store,
+            opened.queues,
+            os.urandom,
+            open_paging(directory.path, filesystem, options, now_ms),
+            _budgets(config),
+        )
         queue_count = sum(len(vhost.queues) for vhost in broker.vhosts.values())
-        message_count = sum(len(queue.messages) for queue in opened.queues.values())
+        message_count = sum(int(queue.count) for queue in opened.queues.values())
         _define(broker, config)
     except BaseException:
         metadata.close()
         raise
     return Opened(broker, metadata, directory, queue_count, message_count)
+
+
+def _store_options(config: Config) -> StoreOptions:
+    return StoreOptions(
+        segment_size=config.store_segment_size,
+        syncs=config.store_sync != "off",
+        garbage_ratio=config.store_garbage_percent / 100,
+        garbage_segments=config.store_garbage_segments,
+    )
+
+
+def _budgets(config: Config) -> MemoryBudgets:
+    total = config.memory_total_budget
+    if total is None:
+        total = int(MEMORY_SHARE * memory_limit(machine_size()))
+    return MemoryBudgets(config.memory_cold_budget, total)
 
 
 def _define(broker: Broker, config: Config) -> None:

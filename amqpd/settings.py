@@ -163,7 +163,8 @@ _MIB: Final = 1024 * 1024
 
 #: Defaults are RabbitMQ's but for: `host` (it listens everywhere), the smallest frame
 #: (8192 since 4.1, which locks out older clients) and `max_message_size` (16 MiB since
-#: 4.0; what ran on 3.x must run here).
+#: 4.0; what ran on 3.x must run here). Without `memory.total_budget` it is a share of
+#: the memory there is, like RabbitMQ's high watermark.
 SETTINGS: Final = (
     Setting("data_dir", FilePath(), _default_data_dir()),
     Setting("cluster_name", Text(), f"amqpd@{os.uname().nodename}"),
@@ -183,7 +184,12 @@ SETTINGS: Final = (
     Setting("log.format", Choice(("text", "json")), "text"),
     Setting("compat.identity", Choice(("rabbitmq-3.13", "amqpd")), "rabbitmq-3.13"),
     Setting("store.segment_size", Integer(64 * 1024, 1024 * _MIB), 16 * _MIB),
+    Setting("store.sync", Choice(("tick", "always", "off")), "tick"),
     Setting("store.sync_interval_ms", Integer(1, 1000), 25),
+    Setting("store.garbage_percent", Integer(10, 90), 50),
+    Setting("store.garbage_segments", Integer(2, 1000), 3),
+    Setting("memory.cold_budget", Integer(_MIB, 1 << 40), 64 * _MIB),
+    Setting("memory.total_budget", Integer(_MIB, 1 << 44), None),
 )
 
 BY_KEY: Final = {setting.key: setting for setting in SETTINGS}

@@ -17,32 +17,29 @@ from amqpd.auth.permissions import Permission, PermissionTable
 from amqpd.auth.users import LoginRefused, User, UserRegistry
 from amqpd.broker.arguments import Arguments
 from amqpd.broker.catalogue import Catalogue, ExchangeRow, QueueRow
-from amqpd.broker.delivery import Reference
 from amqpd.broker.dispatch import Dispatch
 from amqpd.broker.durability import Durability
 from amqpd.broker.errors import NotAllowed
 from amqpd.broker.exchange import Exchange
-from amqpd.broker.message import Message
+from amqpd.broker.pager import MIB, MemoryBudgets, Pager
 from amqpd.broker.ports import DurabilityWaiter, Step
 from amqpd.broker.session import Session
 from amqpd.broker.statements import put_permission, put_user, put_vhost
 from amqpd.broker.topology import Surroundings
 from amqpd.broker.vhost import VirtualHost
-from amqpd.wire.frames import HEAD_SIZE, read_u32
-from amqpd.wire.properties import walk_properties
 from amqpd.wire.tables import decode_table
 from routing.binding import Binding
 from store.message_store import MessageStore
 from store.metadata import MetadataStep
-from store.replay import RecoveredMessage, RecoveredQueue
+from store.replay import RecoveredQueue
 
 logger = logging.getLogger(__name__)
 
 ADMINISTRATOR: Final = "administrator"
 SALT_SIZE: Final = 4
 
-# How a message that was recovered is settled: it has no number in this run of the log.
-RECOVERED: Final = 0
+#: Memory that messages may take, where nobody says.
+BUDGETS: Final = MemoryBudgets(64 * MIB, 1024 * MIB)
 
 
 @final
@@ -64,20 +61,21 @@ class Broker:
     def __init__(
         self,
         catalogue: Catalogue,
-        store: MessageStore[DurabilityWaiter],
+        pager: Pager,
         random_octets: Callable[[int], bytes],
     ) -> None:
         self.catalogue = catalogue
-        self.store = store
+        self.pager = pager
+        self.store: MessageStore[DurabilityWaiter] = pager.store
         self.dispatch = Dispatch()
         self.users = UserRegistry()
         self.permissions = PermissionTable()
         self.vhosts: dict[str, VirtualHost] = {}
         self.random_octets = random_octets
         self._surroundings = Surroundings(
-            catalogue, store, self.dispatch, random_octets
+            catalogue, pager, self.dispatch, random_octets
         )
-        self.durability = Durability(store, self._surroundings.queues_by_id.get)
+        self.durability = Durability(pager, self._surroundings.queues_by_id.get)
 
     @staticmethod
     def open(
@@ -85,14 +83,20 @@ class Broker:
         store: MessageStore[DurabilityWaiter],
         recovered: dict[int, RecoveredQueue],
         random_octets: Callable[[int], bytes],
+        paging: MessageStore[DurabilityWaiter] | None = None,
+        budgets: MemoryBudgets = BUDGETS,
     ) -> "Broker":
-        """Make a broker of what the disk has; `recovered` is by queue id."""
-        broker = Broker(catalogue, store, random_octets)
+        """Make a broker of what the disk has; `recovered` is by queue id.
+
+        Without a paging log, messages that are in no log stay in memory.
+        """
+        broker = Broker(catalogue, Pager(store, paging, budgets), random_octets)
         broker._load_users()
         for name in catalogue.vhosts():
             broker.add_vhost(name)
         broker._load_topology()
-        broker._load_messages(recovered)
+        for queue_id, found in recovered.items():
+            broker._surroundings.queues_by_id[queue_id].restore(found)
         return broker
 
     # -- at start -------------------------------------------------------------
@@ -204,34 +208,9 @@ class Broker:
             row.id, row.name, True, row.auto_delete, None, arguments
         )
 
-    def _load_messages(self, recovered: dict[int, RecoveredQueue]) -> None:
-        """Messages that several queues hold become one object again."""
-        shared: dict[int, Message] = {}
-        for queue_id, found in recovered.items():
-            queue = self._surroundings.queues_by_id[queue_id]
-            for entry in found.messages:
-                message = shared.get(entry.group_id)
-                if message is None:
-                    message = _message(entry)
-                    shared[entry.group_id] = message
-                reference = Reference(queue, message, entry.seq)
-                reference.redelivered = entry.is_delivered
-                queue.restore(reference)
-            queue.next_seq = found.next_seq
-
 
 def _exchange(row: ExchangeRow) -> Exchange:
     arguments = Arguments(decode_table(row.arguments), row.arguments)
     return Exchange(
         row.name, row.type_name, True, row.auto_delete, row.internal, arguments
     )
-
-
-def _message(entry: RecoveredMessage) -> Message:
-    content = entry.content
-    header_end = HEAD_SIZE + read_u32(content, 3)
-    facts = walk_properties(content, HEAD_SIZE, header_end)
-    message = Message(entry.envelope, content, entry.body, facts, entry.enqueued_ms)
-    message.expires_ms = entry.expires_ms
-    message.number = RECOVERED
-    return message

@@ -6,11 +6,15 @@ those two see it. The channel behind a consumer lives in `amqpd.protocol`, which
 inherits from `Consumer`; this module knows nothing of channels and connections.
 """
 
-from typing import final
+from typing import Final, final
 
 from mypy_extensions import i64, mypyc_attr
 
 from amqpd.broker.message import Message
+
+# Where a reference stands in the paging log, unless it has a number there.
+NOT_PAGED: Final[i64] = -1
+READ_BACK: Final[i64] = 0
 
 
 class ReferenceOwner:
@@ -46,6 +50,7 @@ class Reference:
         "consumer",
         "delivery_tag",
         "message",
+        "page",
         "queue",
         "redelivered",
         "seq",
@@ -56,6 +61,8 @@ class Reference:
         self.message = message
         self.seq: i64 = seq
         self.redelivered: bool = False
+        # Its number in the paging log; `READ_BACK` if it came from there.
+        self.page: i64 = NOT_PAGED
         # Set while unacked: who has it, under which tag. None: basic.get took it.
         self.consumer: Consumer | None = None
         self.delivery_tag: i64 = 0

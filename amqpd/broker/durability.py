@@ -10,6 +10,7 @@ from typing import cast, final
 
 from mypy_extensions import i64
 
+from amqpd.broker.pager import Pager
 from amqpd.broker.ports import DurabilityWaiter, Step
 from amqpd.broker.queue import Queue
 from store.message_store import MessageStore
@@ -22,10 +23,10 @@ class Durability:
 
     def __init__(
         self,
-        store: MessageStore[DurabilityWaiter],
+        pager: Pager,
         find_queue: Callable[[int], Queue | None],
     ) -> None:
-        self._store = store
+        self._store: MessageStore[DurabilityWaiter] = pager.store
         self._find_queue = find_queue
 
     @property

@@ -21,6 +21,9 @@ from amqpd.wire.frames import read_u16
 
 NOT_STORED: Final = -1
 
+# What a message and a queue's hold on it take in memory besides the octets.
+REFERENCE_COST: Final[i64] = 300
+
 
 @final
 @mypyc_attr(acyclic=True)
@@ -32,6 +35,7 @@ class Message:
         "body",
         "channel",
         "content",
+        "cost",
         "enqueued_ms",
         "expires_ms",
         "facts",
@@ -59,6 +63,15 @@ class Message:
         self.channel: i64 = read_u16(content, 1)
         # What it weighs in memory and on the wire, in octets.
         self.size: i64 = len(content) if body is None else len(content) + len(body)
+        # What each queue that holds it is charged for memory.
+        self.cost: i64 = self.size + REFERENCE_COST
+
+    def share_among(self, queue_count: i64) -> None:
+        """It goes to so many queues: each is charged its part.
+
+        To be called before the first of them has it: the cost never changes later.
+        """
+        self.cost = self.size // queue_count + REFERENCE_COST
 
     def body_size(self) -> i64:
         """The size of the body in octets, as the content header declares it."""

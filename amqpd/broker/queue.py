@@ -1,35 +1,46 @@
 """A queue: messages in order, and the consumers who get them.
 
     publish -> ready -> (dispatch) -> unacked -> settled
-                  ^                      |
-                  +------- requeue ------+
+                ^  ^                     |
+    paged out <-+  +------- requeue -----+
 
 A queue numbers its messages densely (`seq`); that number is a message's place for
 good. A durable queue tells the log what it takes, hands out and settles, but never
-waits: who waits for the disk is the publisher's channel. Names, permissions and
-what is bound to what are the virtual host's business.
+waits: who waits for the disk is the publisher's channel. When memory runs short it
+lets go of what a log has, and asks for it again window by window, ahead of need if it
+has consumers. Names, permissions and what is bound to what are the virtual host's
+business.
 """
 
+import logging
 from typing import Final, final
 
 from mypy_extensions import i64
 
+from amqpd.broker.backlog import Backlog
+from amqpd.broker.cold_load import ColdLoad, LoadedWindow
 from amqpd.broker.consumer_ring import ConsumerRing
-from amqpd.broker.delivery import Consumer, Reference, ReferenceOwner
+from amqpd.broker.delivery import Consumer, Reference
 from amqpd.broker.dispatch import Dispatch
-from amqpd.broker.errors import AccessRefused
+from amqpd.broker.errors import AccessRefused, ResourceError
 from amqpd.broker.message import Message
-from amqpd.broker.ports import DurabilityWaiter
-from amqpd.broker.ready_list import ReadyList
+from amqpd.broker.pager import PAGE_UNITS, PagedQueue, Pager
 from amqpd.wire.properties import PERSISTENT
-from store.message_store import MessageStore
+from store.replay import RecoveredQueue
+
+logger = logging.getLogger(__name__)
 
 # Messages have no priority levels yet: every one is in the one lane there is.
 LANE: Final = 0
 
+# Transient queues count up from here, durable ones from 1: the two never meet.
+FIRST_TRANSIENT_ID: Final[i64] = 1 << 40
+# In the paging log an id has 32 bits: those of transient queues get the upper half.
+TRANSIENT_PAGE_ID: Final[i64] = 1 << 31
+
 
 @final
-class Queue(ReferenceOwner):
+class Queue(PagedQueue):
     """One queue of one virtual host."""
 
     def __init__(
@@ -42,11 +53,10 @@ class Queue(ReferenceOwner):
         exclusive_owner: object | None,
         arguments: dict[str, object],
         raw_arguments: bytes,
-        store: MessageStore[DurabilityWaiter],
         dispatch: Dispatch,
+        pager: Pager,
     ) -> None:
-        super().__init__()
-        self.id: i64 = queue_id
+        super().__init__(queue_id)
         self.name = name
         self.vhost_name = vhost_name
         self.durable = durable
@@ -58,14 +68,26 @@ class Queue(ReferenceOwner):
         self.consumers: list[Consumer] = []
         self.unacked_count: i64 = 0
         self.next_seq: i64 = 1
-        self._ready = ReadyList()
+        self._ready = Backlog(durable, pager.use)
         self._ring = ConsumerRing()
-        self._store = store
+        self._store = pager.store
         self._dispatch = dispatch
+        self._pager = pager
         # Messages up to here have been delivered once; the log knows of those it has.
         self._delivered_seq: i64 = 0
         # The last message that the log has.
         self._stored_seq: i64 = 0
+        # What came back to the queue before the broker was started.
+        self._returned: set[int] = set()
+        # What the disk refused while a consumer had it: its number says it is written.
+        self._refused: set[int] = set()
+        # A load of an earlier generation is not for what is cold now.
+        self._generation: i64 = 0
+        self._is_loading = False
+        # The next window is asked for when fewer than this are at hand.
+        self._low_count: i64 = 1
+        self._page_id: i64 = page_id(queue_id)
+        self._has_pages = False
 
     @property
     def ready_count(self) -> int:
@@ -104,20 +126,35 @@ class Queue(ReferenceOwner):
                     LANE,
                 )
         self._ready.append(Reference(self, message, seq))
+        if not self.is_held:
+            self._pager.hold(self)
         if self._ring.count and not self.is_dirty:
             self._dispatch.mark(self)
 
-    def restore(self, reference: Reference) -> None:
-        """Take a recovered message, in the order of seq, before anything else."""
-        self._ready.append(reference)
-        self._stored_seq = reference.seq
-        self.next_seq = reference.seq + 1
+    def restore(self, found: RecoveredQueue) -> None:
+        """Begin with what the log has, before anything else; all of it is cold."""
+        last = found.next_seq - 1
+        if found.count:
+            self._ready.restore(found.first_seq, last, found.count, found.size)
+        self.next_seq = found.next_seq
+        self._stored_seq = last
+        self._delivered_seq = found.delivered_upper
+        self._returned = set(found.returned)
 
     def get(self, no_ack: bool) -> Reference | None:
-        """Take the first message for basic.get; None when there is none."""
-        if not self._ready.count:
-            return None
-        reference = self._ready.pop()
+        """Take the first message for basic.get; None when there is none.
+
+        Raises:
+            ResourceError: it is on the disk and cannot be read.
+        """
+        ready = self._ready
+        if not ready.at_hand:
+            if not ready.behind:
+                return None
+            self._read_in_place()
+            if not ready.at_hand:
+                return None
+        reference = ready.pop()
         if no_ack:
             self._forget(reference)
         else:
@@ -131,7 +168,7 @@ class Queue(ReferenceOwner):
         ring = self._ring
         sent: i64 = 0
         size: i64 = 0
-        while ready.count and sent < messages_max and size < size_max:
+        while ready.at_hand and sent < messages_max and size < size_max:
             consumer = ring.next()
             if consumer is None:
                 break
@@ -149,13 +186,15 @@ class Queue(ReferenceOwner):
                     consumer.unacked_count += 1
                     self.unacked_count += 1
                     consumer.deliver(reference)
-                if not alone or not ready.count or not consumer.has_room():
+                if not alone or not ready.at_hand or not consumer.has_room():
                     break
                 if sent >= messages_max or size >= size_max:
                     break
             if not no_ack:
                 self._note_delivered(reference)
-        return ready.count > 0 and ring.count > 0
+        if ready.behind and ready.at_hand < self._low_count:
+            self._refill()
+        return ready.at_hand > 0 and ring.count > 0
 
     def settle(self, reference: Reference) -> None:
         """An unacked reference is done with: acked, or rejected for good."""
@@ -172,19 +211,32 @@ class Queue(ReferenceOwner):
         reference.redelivered = True
         reference.consumer = None
         self._ready.put_back(reference)
+        if not self.is_held:
+            self._pager.hold(self)
         if self._ring.count and not self.is_dirty:
             self._dispatch.mark(self)
 
     def purge(self) -> int:
         """Drop all ready messages; return how many there were."""
-        dropped = self._ready.take_all()
-        for reference in dropped:
+        ready = self._ready
+        count = int(ready.count)
+        if ready.cold_stored > 0:
+            self._store.settle_range(self.id, ready.cold_first, ready.cold_last)
+        if ready.cold_paged > 0:
+            paging = self._pager.paging
+            assert paging is not None
+            paging.settle_range(self._page_id, ready.cold_first, ready.cold_last)
+        for reference in ready.take_all():
             self._forget(reference)
-        return len(dropped)
+        self._end_loading()
+        return count
 
     def drop_refused(self, seqs: set[int]) -> None:
         """Take out new messages that the disk refused, unless a consumer has them."""
-        self._ready.remove(seqs)
+        removed = self._ready.remove(seqs)
+        if len(removed) < len(seqs):
+            self._refused |= seqs
+            self._refused -= {int(reference.seq) for reference in removed}
 
     # -- consumers ------------------------------------------------------------
 
@@ -213,8 +265,163 @@ class Queue(ReferenceOwner):
         if consumer.in_ring or consumer.is_cancelled:
             return
         self._ring.add(consumer)
-        if self._ready.count and not self.is_dirty:
+        if (self._ready.at_hand or self._ready.behind) and not self.is_dirty:
             self._dispatch.mark(self)
+
+    # -- out of memory and back -----------------------------------------------
+
+    def has_memory(self) -> bool:
+        """Whether any message that is ready is in memory."""
+        return self._ready.has_memory
+
+    def page_out(self, units: i64, is_all_over: bool) -> i64:
+        """Let go of messages; return how many units of work that was.
+
+        With consumers, a window stays. Unless `is_all_over`, only what is in the log
+        has to go.
+        """
+        ready = self._ready
+        if not (is_all_over or ready.stored_cost):
+            return 0
+        keeps_window = bool(self.consumers)
+        if not keeps_window:
+            self._pager.end_draining(self)
+            self._fold_returned()
+        if not ready.is_split:
+            if not ready.split(self._pager.window() if keeps_window else 0):
+                return 0
+            self._low_count = max(1, ready.at_hand // 2)
+        written = self._pager.written
+        if written.lost_pages:
+            ready.stay(written)
+        done: i64 = 0
+        while done < units and ready.drop_next(written):
+            done += 1
+        done += self._page_next(units - done)
+        if not (keeps_window or self._is_loading):
+            done += self._page_head(units - done)
+        return done
+
+    def begin_load(self) -> ColdLoad | None:
+        """Plan to read the next window; None if it is not wanted any more."""
+        if self.is_deleted or self._is_loading or not self._ready.cold_count:
+            return None
+        if not self.consumers:
+            self._pager.end_draining(self)
+            return None
+        self._is_loading = True
+        return self._plan_load(False)
+
+    def complete_load(self, load: ColdLoad, found: LoadedWindow) -> bool:
+        """Take a window in; return False if it is to be tried again later."""
+        if load.generation != self._generation:
+            return True
+        self._is_loading = False
+        is_loaded = self._take_window(found)
+        if self._ring.count and not self.is_dirty:
+            self._dispatch.mark(self)
+        return is_loaded
+
+    def _plan_load(self, is_in_place: bool) -> ColdLoad:
+        return self._pager.plan_load(
+            self, self._generation, self._ready, self._page_id, is_in_place
+        )
+
+    def _refill(self) -> None:
+        """Little is at hand, and there is more."""
+        if not self._ready.cold_count:
+            self._ready.join()
+        elif not (self._is_loading or self.is_wanting):
+            self._pager.want(self)
+
+    def _read_in_place(self) -> None:
+        ready = self._ready
+        while ready.behind and not ready.at_hand:
+            if not ready.cold_count:
+                ready.join()
+                return
+            # What is being loaded would come after what is read now.
+            self._generation += 1
+            self._is_loading = False
+            load = self._plan_load(True)
+            load.run()
+            if not self._take_window(self._pager.finish_load(load)):
+                raise ResourceError(f"queue '{self.name}' cannot be read from the disk")
+
+    def _take_window(self, found: LoadedWindow) -> bool:
+        ready = self._ready
+        if found.error is not None or found.next_first <= ready.cold_first:
+            return False
+        references = found.references(
+            self, ready.holes, self._delivered_seq, self._returned
+        )
+        ready.lose_cold(found.damaged_stored, found.damaged_paged)
+        ready.load(references, found.next_first)
+        self._low_count = max(1, len(references) // 2)
+        if not self.is_held:
+            self._pager.hold(self)
+        if ready.is_cold_over:
+            if ready.cold_count:
+                logger.error(
+                    "queue '%s' in vhost '%s': %d messages are not in the log",
+                    self.name,
+                    self.vhost_name,
+                    ready.cold_count,
+                )
+            ready.join()
+            self._pager.end_draining(self)
+        return True
+
+    def _end_loading(self) -> None:
+        """Whatever is being loaded is not wanted any more."""
+        self._generation += 1
+        self._is_loading = False
+        self._pager.end_draining(self)
+
+    def _fold_returned(self) -> None:
+        """Nobody has anything of the queue: what came back may leave memory too."""
+        ready = self._ready
+        if self.unacked_count or self._is_loading or not ready.has_returned:
+            return
+        if self._refused and ready.contains_returned(self._refused):
+            return
+        self._refused.clear()
+        ready.fold_returned(self.next_seq)
+
+    def _page_next(self, units: i64) -> i64:
+        """Put what is in no log into the paging log, if it has to go."""
+        ready = self._ready
+        done: i64 = 0
+        while done < units:
+            reference = ready.next_to_leave()
+            if reference is None:
+                break
+            if ready.is_stored(reference):
+                if not ready.has_leaving:
+                    # It will be written without our doing.
+                    break
+            elif not self._pager.page(reference, self._page_id):
+                break
+            self._has_pages = True
+            ready.leave()
+            done += PAGE_UNITS
+        return done
+
+    def _page_head(self, units: i64) -> i64:
+        """Nobody consumes: the rest of the window goes as well, from its end."""
+        ready = self._ready
+        written = self._pager.written
+        done: i64 = 0
+        while done < units and ready.drop_last_of_head(written):
+            done += 1
+        reference = ready.last_of_head()
+        if done < units and reference is not None and not ready.is_stored(reference):
+            pages_before = reference.page
+            if self._pager.page(reference, self._page_id):
+                self._has_pages = True
+                if reference.page != pages_before:
+                    done += PAGE_UNITS
+        return done
 
     # -- the end --------------------------------------------------------------
 
@@ -224,7 +431,10 @@ class Queue(ReferenceOwner):
         The caller has removed the name and, if the queue is durable, its row.
         """
         self.is_deleted = True
-        count = len(self._ready.take_all())
+        count = int(self._ready.count)
+        self._ready.take_all()
+        self._end_loading()
+        self._pager.forget(self)
         consumers = self.consumers
         self.consumers = []
         self._ring.clear()
@@ -234,6 +444,8 @@ class Queue(ReferenceOwner):
         self.unacked_count = 0
         if self.durable:
             self._store.forget_queue(self.id)
+        if self._has_pages and self._pager.paging is not None:
+            self._pager.paging.forget_queue(self._page_id)
         return count
 
     # -- what the log is told -------------------------------------------------
@@ -242,6 +454,10 @@ class Queue(ReferenceOwner):
         number = reference.message.number
         if number >= 0 and self.durable:
             self._store.settle(number, self.id, reference.seq)
+        elif reference.page >= 0:
+            paging = self._pager.paging
+            assert paging is not None
+            paging.settle(reference.page, self._page_id, reference.seq)
 
     def _note_delivered(self, reference: Reference) -> None:
         """Everything up to this one, the last of a run, has been delivered once."""
@@ -251,3 +467,10 @@ class Queue(ReferenceOwner):
         self._delivered_seq = reference.seq
         if self._stored_seq > before:
             self._store.note_delivered(self.id, LANE, reference.seq)
+
+
+def page_id(queue_id: i64) -> i64:
+    """Return the id that a queue has in the paging log."""
+    if queue_id < FIRST_TRANSIENT_ID:
+        return queue_id
+    return TRANSIENT_PAGE_ID + queue_id - FIRST_TRANSIENT_ID

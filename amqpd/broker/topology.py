@@ -25,8 +25,9 @@ from amqpd.broker.dispatch import Dispatch
 from amqpd.broker.errors import NotFound
 from amqpd.broker.exchange import Exchange, predeclared
 from amqpd.broker.operation import OperationLine
+from amqpd.broker.pager import Pager
 from amqpd.broker.ports import DurabilityWaiter
-from amqpd.broker.queue import Queue
+from amqpd.broker.queue import FIRST_TRANSIENT_ID, Queue
 from amqpd.broker.statements import delete_exchange, delete_queue
 from routing.binding import Binding
 from routing.router import Router
@@ -34,9 +35,6 @@ from store.message_store import MessageStore
 
 GENERATED_PREFIX: Final = "amq.gen-"
 GENERATED_SIZE: Final = 16
-
-# Durable queues count up from 1, so the two never meet.
-FIRST_TRANSIENT_ID: Final[i64] = 1 << 40
 
 
 @final
@@ -46,12 +44,13 @@ class Surroundings:
     def __init__(
         self,
         catalogue: Catalogue,
-        store: MessageStore[DurabilityWaiter],
+        pager: Pager,
         dispatch: Dispatch,
         random_octets: Callable[[int], bytes],
     ) -> None:
         self.catalogue = catalogue
-        self.store = store
+        self.store: MessageStore[DurabilityWaiter] = pager.store
+        self.pager = pager
         self.dispatch = dispatch
         # Durable queues, as the log knows them.
         self.queues_by_id: dict[int, Queue] = {}
@@ -176,8 +175,8 @@ class Topology:
             owner,
             arguments.table,
             arguments.raw,
-            self.surroundings.store,
             self.surroundings.dispatch,
+            self.surroundings.pager,
         )
         self.queues[name] = queue
         self.default_routes[default_route_key(name)] = queue

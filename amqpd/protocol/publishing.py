@@ -209,6 +209,8 @@ class Publishing(DurabilityWaiter, Answerer):
 
     def enqueue(self, message: Message, queues: list[Queue], mandatory: bool) -> None:
         """Put a message into its queues; without any, return it if that was asked."""
+        if len(queues) > 1:
+            message.share_among(len(queues))
         for queue in queues:
             queue.publish(message)
         if mandatory and not queues:

@@ -26,8 +26,8 @@ from amqpd.protocol.output import Output, OutputQueue
 from amqpd.protocol.ports import PendingConnections
 from store.data_directory import DataDirectory
 from store.filesystem import OsFileSystem
-from store.message_store import MessageStore
 from store.metadata import Metadata
+from store.opening import Opened, open_store
 from store.options import StoreOptions
 from tests.support.raw_client import (
     METHOD,
@@ -136,7 +136,7 @@ def in_place_broker(path: str) -> Iterator[InPlaceBroker]:
         directory.metadata_path, SCHEMA, SCHEMA_VERSION, filesystem
     )
     catalogue = Catalogue(metadata)
-    opened = MessageStore[DurabilityWaiter].open_store(
+    opened: Opened[DurabilityWaiter] = open_store(
         path, filesystem, StoreOptions(), metadata.store_uuid, set(), 0, NOW_MS
     )
     # The same octets every time: two runs are to do the same.

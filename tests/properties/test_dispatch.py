@@ -82,8 +82,8 @@ def run_model(consumers: Consumers, steps: Steps) -> list[str]:
 
 
 def run_real(bench: Bench, consumers: Consumers, steps: Steps, visit: int) -> list[str]:
-    dispatch = bench.broker.dispatch
-    queue = Queue(1, "q", "/", False, False, None, {}, b"", bench.store, dispatch)
+    dispatch, pager = bench.broker.dispatch, bench.broker.pager
+    queue = Queue(1, "q", "/", False, False, None, {}, b"", dispatch, pager)
     channels = [ConsumingChannel(1), ConsumingChannel(2)]
     for at, (where, prefetch, priority) in enumerate(consumers):
         channels[where].subscribe(queue, str(at), prefetch, priority)

@@ -21,8 +21,9 @@ from typing import Final, TypeVar
 
 from pamqp import base, commands, frame
 
-from amqpd.broker.broker import Broker, Defaults
+from amqpd.broker.broker import BUDGETS, Broker, Defaults
 from amqpd.broker.catalogue import SCHEMA, SCHEMA_VERSION, Catalogue
+from amqpd.broker.pager import PAUSE_MS, MemoryBudgets
 from amqpd.broker.ports import DurabilityWaiter, Step
 from amqpd.protocol.connection import Connection
 from amqpd.protocol.control import ConnectionOptions
@@ -30,8 +31,9 @@ from amqpd.protocol.handshake import HandshakeOptions
 from amqpd.protocol.output import Output, OutputQueue
 from amqpd.protocol.ports import PendingConnections
 from store.filesystem import FileSystem, OsFileSystem
-from store.message_store import MessageStore, Opened
+from store.message_store import MessageStore
 from store.metadata import Metadata
+from store.opening import Opened, open_paging, open_store
 from store.options import StoreOptions
 from tests.support.raw_client import (
     ALL_CAPABILITIES,
@@ -90,6 +92,7 @@ class Bench:
         directory: Path,
         filesystem: FileSystem | None = None,
         options: ConnectionOptions | None = None,
+        budgets: MemoryBudgets = BUDGETS,
     ) -> None:
         self.now_ms = 1_700_000_000_000
         self.outputs = OutputQueue()
@@ -103,7 +106,7 @@ class Bench:
             f"{directory}/meta.db", SCHEMA, SCHEMA_VERSION, files
         )
         catalogue = Catalogue(self._metadata)
-        opened: Opened[DurabilityWaiter] = MessageStore.open_store(
+        opened: Opened[DurabilityWaiter] = open_store(
             str(directory),
             files,
             STORE,
@@ -114,8 +117,16 @@ class Bench:
         )
         self.store = opened.store
         self.random_octets = Numbered()
+        self.paging: MessageStore[DurabilityWaiter] = open_paging(
+            str(directory), files, STORE, self.now_ms
+        )
         self.broker = Broker.open(
-            catalogue, self.store, opened.queues, self.random_octets
+            catalogue,
+            self.store,
+            opened.queues,
+            self.random_octets,
+            self.paging,
+            budgets,
         )
         self.broker.create_defaults(Defaults())
 
@@ -123,6 +134,7 @@ class Bench:
         """Leave the directory as a clean stop does."""
         self.run_idle()
         self.store.close()
+        self.paging.close()
         self._metadata.close()
 
     def accept(self, is_loopback: bool = True) -> ConnectionPair:
@@ -157,6 +169,31 @@ class Bench:
         while self.pending.has_work() or self.broker.dispatch.has_work():
             self.feed()
             self.dispatch()
+
+    def load(self) -> int:
+        """Read the windows that queues want; return how many there were."""
+        loads = self.broker.pager.begin_loads(self.now_ms)
+        for load in loads:
+            load.run()
+            self.broker.pager.complete_load(load, self.now_ms)
+        return len(loads)
+
+    def page_out(self) -> None:
+        """Let go of what is too much, until nothing more can go."""
+        pager = self.broker.pager
+        is_first = True
+        while is_first or pager.has_work or self._write_pages():
+            is_first = False
+            self.now_ms += int(PAUSE_MS)
+            pager.turn(self.now_ms)
+
+    def _write_pages(self) -> bool:
+        step = self.broker.pager.begin_paging(self.now_ms)
+        if step is None:
+            return False
+        step.run()
+        assert self.broker.pager.complete_paging(step) is None
+        return True
 
     def begin_sync(self) -> Step | None:
         """Begin a sync; `run` and `complete_sync` are the caller's."""

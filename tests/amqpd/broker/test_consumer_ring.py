@@ -12,8 +12,8 @@ from tests.support.deliveries import ConsumingChannel
 
 @pytest.fixture
 def queue(bench: Bench) -> Queue:
-    dispatch = bench.broker.dispatch
-    return Queue(1, "q", "/", False, False, None, {}, b"", bench.store, dispatch)
+    dispatch, pager = bench.broker.dispatch, bench.broker.pager
+    return Queue(1, "q", "/", False, False, None, {}, b"", dispatch, pager)
 
 
 def consumer_on(queue: Queue, tag: str, priority: int = 0) -> ChannelConsumer:

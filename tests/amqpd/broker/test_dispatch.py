@@ -18,8 +18,8 @@ MANY: Final = 1 << 40
 
 
 def queue_on(bench: Bench, name: str = "q") -> Queue:
-    dispatch = bench.broker.dispatch
-    return Queue(1, name, "/", False, False, None, {}, b"", bench.store, dispatch)
+    dispatch, pager = bench.broker.dispatch, bench.broker.pager
+    return Queue(1, name, "/", False, False, None, {}, b"", dispatch, pager)
 
 
 def test_without_a_dirty_queue_a_visit_does_nothing() -> None:

@@ -17,8 +17,8 @@ MANY = 1_000_000
 
 @pytest.fixture
 def queue(bench: Bench) -> Queue:
-    dispatch = bench.broker.dispatch
-    return Queue(1, "q", "/", False, False, None, {}, b"", bench.store, dispatch)
+    dispatch, pager = bench.broker.dispatch, bench.broker.pager
+    return Queue(1, "q", "/", False, False, None, {}, b"", dispatch, pager)
 
 
 @pytest.fixture
@@ -94,13 +94,6 @@ def test_refused_messages_leave_unless_a_consumer_has_them(queue: Queue) -> None
     assert counts(queue) == (1, 1)
     queue.requeue(unacked)
     assert [get(queue).seq for _ in range(2)] == [1, 2]
-
-
-def test_recovered_messages_come_before_new_ones(queue: Queue) -> None:
-    for seq in (4, 7):
-        queue.restore(Reference(queue, message_of(), seq))
-    publish_bodies(queue, b"new")
-    assert [get(queue).seq for _ in range(3)] == [4, 7, 8]
 
 
 # -- consumers ----------------------------------------------------------------
@@ -272,6 +265,7 @@ def reopened(fast_path: Path) -> Iterator[Callable[[Bench], Queue]]:
     def reopen(bench: Bench) -> Queue:
         bench.sync()
         bench.store.close()
+        bench.paging.close()
         again = Bench(fast_path / "d")
         benches.append(again)
         return again.broker.vhosts["/"].queues["q"]
@@ -394,6 +388,7 @@ def test_what_was_recovered_and_delivered_is_marked_after_the_next_restart(
     queue_of(durable).publish(persistent_message())
     durable.sync()
     durable.store.close()
+    durable.paging.close()
     again = Bench(fast_path / "d")
     get(queue_of(again))
     assert found_after_restart(reopened(again)) == [(1, True)]

@@ -16,8 +16,8 @@ TO_EXCHANGE = b"\x01x\x01k"
 
 @pytest.fixture
 def queue(bench: Bench) -> Queue:
-    dispatch = bench.broker.dispatch
-    return Queue(1, "q", "/", False, False, None, {}, b"", bench.store, dispatch)
+    dispatch, pager = bench.broker.dispatch, bench.broker.pager
+    return Queue(1, "q", "/", False, False, None, {}, b"", dispatch, pager)
 
 
 def route(queue: Queue | None = None) -> Route:

@@ -34,8 +34,8 @@ def output(outputs: OutputQueue) -> Output:
 
 @pytest.fixture
 def queue(bench: Bench) -> Queue:
-    dispatch = bench.broker.dispatch
-    return Queue(1, "q", "/", False, False, None, {}, b"", bench.store, dispatch)
+    dispatch, pager = bench.broker.dispatch, bench.broker.pager
+    return Queue(1, "q", "/", False, False, None, {}, b"", dispatch, pager)
 
 
 def frames_of_slices(outputs: OutputQueue, output: Output) -> list[list[int]]:

@@ -1,30 +1,30 @@
-"""What is ready keeps its order, whatever comes back in whatever order."""
+"""What is ready keeps its order, whatever comes back and whatever leaves memory."""
 
 import sys
 
 import pytest
 
-from amqpd.broker.ready_list import ReadyList
+from amqpd.broker.backlog import Backlog, MemoryUse
 from tests.support.deliveries import reference_of
 
 
-def list_of(*seqs: int) -> ReadyList:
-    ready = ReadyList()
+def backlog_of(*seqs: int) -> Backlog:
+    ready = Backlog(True, MemoryUse())
     for seq in seqs:
         ready.append(reference_of(seq, bytes(seq)))
     return ready
 
 
-def seqs_of(ready: ReadyList) -> list[int]:
+def seqs_of(ready: Backlog) -> list[int]:
     return [ready.pop().seq for _ in range(ready.count)]
 
 
 def test_what_comes_first_goes_first() -> None:
-    assert seqs_of(list_of(1, 2, 3)) == [1, 2, 3]
+    assert seqs_of(backlog_of(1, 2, 3)) == [1, 2, 3]
 
 
 def test_what_comes_back_goes_to_its_place() -> None:
-    ready = list_of(1, 2, 3, 4)
+    ready = backlog_of(1, 2, 3, 4)
     taken = [ready.pop() for _ in range(3)]
     for reference in (taken[1], taken[2], taken[0]):
         ready.put_back(reference)
@@ -33,7 +33,7 @@ def test_what_comes_back_goes_to_its_place() -> None:
 
 
 def test_count_and_size_cover_the_fresh_and_the_returned() -> None:
-    ready = list_of(1, 2, 3)
+    ready = backlog_of(1, 2, 3)
     sizes = {seq: reference_of(seq, bytes(seq)).message.size for seq in (1, 2, 3)}
     assert (ready.count, ready.size) == (3, sum(sizes.values()))
     first = ready.pop()
@@ -45,7 +45,7 @@ def test_count_and_size_cover_the_fresh_and_the_returned() -> None:
 
 
 def test_everything_is_taken_in_order() -> None:
-    ready = list_of(1, 2, 3, 4)
+    ready = backlog_of(1, 2, 3, 4)
     taken = [ready.pop() for _ in range(3)]
     ready.put_back(taken[2])
     ready.put_back(taken[0])
@@ -55,7 +55,7 @@ def test_everything_is_taken_in_order() -> None:
 
 
 def test_after_everything_was_taken_it_begins_anew() -> None:
-    ready = list_of(1, 2)
+    ready = backlog_of(1, 2)
     first = ready.pop()
     ready.put_back(first)
     ready.take_all()
@@ -64,7 +64,7 @@ def test_after_everything_was_taken_it_begins_anew() -> None:
 
 
 def test_what_is_removed_is_the_named_and_only_them() -> None:
-    ready = list_of(1, 2, 3, 4, 5, 6)
+    ready = backlog_of(1, 2, 3, 4, 5, 6)
     taken = [ready.pop() for _ in range(4)]
     for reference in reversed(taken):
         ready.put_back(reference)
@@ -77,7 +77,7 @@ def test_what_is_removed_is_the_named_and_only_them() -> None:
 
 @pytest.mark.parametrize("is_removed", [True, False])
 def test_what_was_popped_is_neither_taken_nor_removed_again(is_removed: bool) -> None:
-    ready = list_of(1, 2, 3, 4)
+    ready = backlog_of(1, 2, 3, 4)
     ready.pop()
     ready.pop()
     taken = ready.remove({1, 2, 3}) if is_removed else ready.take_all()
@@ -87,6 +87,6 @@ def test_what_was_popped_is_neither_taken_nor_removed_again(is_removed: bool) ->
 
 
 def test_a_popped_reference_is_not_held_on_to() -> None:
-    ready = list_of(1, 2)
+    ready = backlog_of(1, 2)
     popped, free = ready.pop(), reference_of(1)
     assert sys.getrefcount(popped) == sys.getrefcount(free)

@@ -1,0 +1,450 @@
+"""The messages of a queue that are ready to be delivered, in order of `seq`.
+
+    returned  |  head  |  cold  |  leaving  |  tail
+     a heap     in memory  on disk   being paged   in memory, newest
+
+Fresh messages come in at the end with rising `seq`. One that comes back (nack with
+requeue, a lost channel) goes to its original place; it was taken from the front, so it
+stands before everything else. As long as memory suffices there is only a head: the
+backlog is not *split*, and is a deque. When memory runs short it is split: the head
+keeps a window, everything behind it becomes the tail, and what stands at the front of
+the tail may be dropped once its bytes are in a log: then the log is the only one who
+has it. All that is known of it here is one span of seqs with counts:
+
+    cold   first seq .. last seq, so many in the log, so many in the paging log
+
+Nothing within that span is in memory, nothing of it is unacked. It grows at its end
+(from the tail) and at its beginning (from a head that nobody consumes), and is loaded
+from its beginning, window by window. Messages that are in no log (`leaving`) are put
+into the paging log first. When nothing is cold any more the parts are joined again.
+
+Why deques, although their two calls are 5 % of the instructions of a transient
+message: a list is copied when it grows, and a thousand queues of one length all grow
+at the same message (a stall of 30 ms); lists of a page each are new to the garbage
+collector again and again, which then visits every reference in them (170 ms). See
+tests/bench/fairness.
+
+It knows no logs: what may be dropped is told by `Written`.
+"""
+
+from collections import deque
+from heapq import heappop, heappush
+from typing import final
+
+from mypy_extensions import i64
+
+from amqpd.broker.delivery import NOT_PAGED, Reference
+from amqpd.broker.message import Message
+from store.seq_ranges import SeqRanges
+
+
+@final
+class MemoryUse:
+    """What is ready in memory, of all queues, as `Message.cost` has it.
+
+    What a consumer has unacked is not in it: it could not leave memory anyway.
+    """
+
+    __slots__ = ("stored", "unstored")
+
+    def __init__(self) -> None:
+        # Also in the log: it can be dropped once it is written.
+        self.stored: i64 = 0
+        # In no log: it must be paged before it can be dropped.
+        self.unstored: i64 = 0
+
+
+@final
+class Written:
+    """Which messages are in a log with all their bytes: those with lower numbers."""
+
+    __slots__ = ("lost_pages", "paged_base", "stored_base")
+
+    def __init__(self) -> None:
+        self.stored_base: i64 = 0
+        self.paged_base: i64 = 0
+        # Numbers that the paging log could not write after all.
+        self.lost_pages: set[int] = set()
+
+    def has_page(self, reference: Reference) -> bool:
+        """Whether the paging log has the message of a reference."""
+        page = reference.page
+        if page < 0 or page >= self.paged_base:
+            return False
+        return not self.lost_pages or int(page) not in self.lost_pages
+
+
+@final
+class Backlog:
+    """References in the order of `seq`, cheap at both ends, cold in the middle."""
+
+    __slots__ = (
+        "_by_seq",
+        "_durable",
+        "_fresh",
+        "_head",
+        "_leaving",
+        "_returned",
+        "_tail",
+        "_use",
+        "at_hand",
+        "behind",
+        "cold_first",
+        "cold_last",
+        "cold_paged",
+        "cold_size",
+        "cold_stored",
+        "holes",
+        "is_split",
+        "size",
+        "stored_cost",
+    )
+
+    def __init__(self, durable: bool, use: MemoryUse) -> None:
+        # Whether the numbers of messages are numbers in this queue's log.
+        self._durable = durable
+        self._use = use
+        self._returned: list[int] = []
+        self._by_seq: dict[int, Reference] = {}
+        self._head: deque[Reference] = deque()
+        self._leaving: deque[Reference] = deque()
+        self._tail: deque[Reference] = deque()
+        # Where fresh ones go: the tail if it is split, else the head.
+        self._fresh = self._head
+        self.is_split = False
+        # Returned and head: what can be taken now.
+        self.at_hand: i64 = 0
+        # Cold, leaving and tail.
+        self.behind: i64 = 0
+        # Octets of all that is ready. Of what was recovered the log knows it about.
+        self.size: i64 = 0
+        self.cold_first: i64 = 0
+        self.cold_last: i64 = 0
+        self.cold_stored: i64 = 0
+        self.cold_paged: i64 = 0
+        self.cold_size: i64 = 0
+        # Seqs among the folded ones that are settled, though a log may not know it yet.
+        self.holes = SeqRanges()
+        # The share of this queue in `MemoryUse.stored`.
+        self.stored_cost: i64 = 0
+
+    @property
+    def count(self) -> i64:
+        """How many are ready, wherever they are."""
+        return self.at_hand + self.behind
+
+    @property
+    def cold_count(self) -> i64:
+        """How many are on disk only."""
+        return self.cold_stored + self.cold_paged
+
+    @property
+    def has_memory(self) -> bool:
+        """Whether any reference is in memory."""
+        return self.at_hand > 0 or bool(self._leaving) or bool(self._tail)
+
+    @property
+    def has_returned(self) -> bool:
+        """Whether anything has come back and is still here."""
+        return bool(self._returned)
+
+    # -- messages come and go -------------------------------------------------
+
+    def append(self, reference: Reference) -> None:
+        """Add a fresh reference: its seq is higher than any before."""
+        self._fresh.append(reference)
+        if self.is_split:
+            self.behind += 1
+        else:
+            self.at_hand += 1
+        message = reference.message
+        self.size += message.size
+        self._charge(message)
+
+    def put_back(self, reference: Reference) -> None:
+        """Return a reference that was popped to its original place."""
+        seq = int(reference.seq)
+        heappush(self._returned, seq)
+        self._by_seq[seq] = reference
+        self.at_hand += 1
+        message = reference.message
+        self.size += message.size
+        self._charge(message)
+
+    def pop(self) -> Reference:
+        """Take the first one; `at_hand` must not be 0."""
+        if self._returned:
+            reference = self._by_seq.pop(heappop(self._returned))
+        else:
+            reference = self._head.popleft()
+        self.at_hand -= 1
+        message = reference.message
+        self.size -= message.size
+        self._release(message)
+        return reference
+
+    def take_all(self) -> list[Reference]:
+        """Take everything that is in memory, in order; forget what is cold."""
+        references = [self._by_seq[seq] for seq in sorted(self._returned)]
+        references.extend(self._head)
+        references.extend(self._leaving)
+        references.extend(self._tail)
+        for reference in references:
+            self._release(reference.message)
+        self._returned.clear()
+        self._by_seq.clear()
+        self._head = deque()
+        self._leaving = deque()
+        self._tail = deque()
+        self._fresh = self._head
+        self.is_split = False
+        self.at_hand = 0
+        self.behind = 0
+        self.size = 0
+        self._clear_cold()
+        return references
+
+    def remove(self, seqs: set[int]) -> list[Reference]:
+        """Take out those of the given seqs that are in memory, in order."""
+        taken: list[Reference] = []
+        returned = self._returned
+        self._returned = []
+        for seq in sorted(returned):
+            if seq in seqs:
+                taken.append(self._by_seq.pop(seq))
+            else:
+                self._returned.append(seq)
+        self._head = _without(self._head, seqs, taken)
+        self.at_hand -= len(taken)
+        at_hand_taken = len(taken)
+        self._leaving = _without(self._leaving, seqs, taken)
+        self._tail = _without(self._tail, seqs, taken)
+        self.behind -= len(taken) - at_hand_taken
+        self._fresh = self._tail if self.is_split else self._head
+        for reference in taken:
+            self.size -= reference.message.size
+            self._release(reference.message)
+        return taken
+
+    def contains_returned(self, seqs: set[int]) -> bool:
+        """Whether any of the given seqs has come back and is still here."""
+        return not seqs.isdisjoint(self._by_seq)
+
+    # -- leaving memory -------------------------------------------------------
+
+    def fold_returned(self, next_seq: i64) -> None:
+        """Let what has come back be as what never left; nothing may be unacked.
+
+        Otherwise the cold span could hold an unacked one. What is missing between
+        them is settled; until that is durable, a log would give it back.
+        """
+        seqs = sorted(self._returned)
+        folded: deque[Reference] = deque()
+        for i in range(len(seqs)):
+            folded.append(self._by_seq[seqs[i]])
+            following = seqs[i + 1] if i + 1 < len(seqs) else self._fresh_seq(next_seq)
+            if following > seqs[i] + 1:
+                self.holes.add_range(seqs[i] + 1, following - 1)
+        self._head.extendleft(reversed(folded))
+        self._returned.clear()
+        self._by_seq.clear()
+
+    def _fresh_seq(self, next_seq: i64) -> int:
+        """The first seq behind what has come back."""
+        if self._head:
+            return int(self._head[0].seq)
+        if self.cold_count:
+            return int(self.cold_first)
+        line = self._leaving or self._tail
+        return int(line[0].seq) if line else int(next_seq)
+
+    def split(self, cost_max: i64) -> bool:
+        """Keep a window of about this cost as the head; return whether it is split.
+
+        It stays in one piece when there is nothing more than the window. A window
+        has one message at least; a cost of 0 means none.
+        """
+        if self.is_split:
+            return True
+        kept: deque[Reference] = deque()
+        rest = self._head
+        cost: i64 = 0
+        while rest:
+            cost += rest[0].message.cost
+            if cost > cost_max and (kept or not cost_max):
+                break
+            kept.append(rest.popleft())
+        if not rest:
+            self._head = kept
+            self._fresh = kept
+            return False
+        self._head = kept
+        self._tail = rest
+        self._fresh = rest
+        self.is_split = True
+        self.behind = len(rest)
+        self.at_hand -= self.behind
+        return True
+
+    def drop_next(self, written: Written) -> bool:
+        """Drop the one behind the cold ones, if a log has it; return whether."""
+        line = self._leaving or self._tail
+        if not line or not self._is_written(line[0], written):
+            return False
+        reference = line.popleft()
+        if not self.cold_count:
+            self.cold_first = reference.seq
+        self.cold_last = reference.seq
+        self._note_cold(reference.message)
+        return True
+
+    def drop_last_of_head(self, written: Written) -> bool:
+        """Drop the one before the cold ones, if a log has it; return whether."""
+        if not self._head or not self._is_written(self._head[-1], written):
+            return False
+        reference = self._head.pop()
+        if not self.cold_count:
+            self.cold_last = reference.seq
+        self.cold_first = reference.seq
+        self.at_hand -= 1
+        self.behind += 1
+        self._note_cold(reference.message)
+        return True
+
+    def last_of_head(self) -> Reference | None:
+        """The one that stands before the cold ones."""
+        return self._head[-1] if self._head else None
+
+    def next_to_leave(self) -> Reference | None:
+        """The first of the tail, to be paged if no log will have it."""
+        return self._tail[0] if self._tail else None
+
+    def leave(self) -> None:
+        """The first of the tail is on its way into a log."""
+        self._leaving.append(self._tail.popleft())
+
+    def stay(self, written: Written) -> None:
+        """The paging log failed: what was on its way is in the tail again."""
+        while self._leaving:
+            reference = self._leaving.pop()
+            if int(reference.page) in written.lost_pages:
+                reference.page = NOT_PAGED
+            self._tail.appendleft(reference)
+
+    @property
+    def has_leaving(self) -> bool:
+        """Whether something is on its way into a log."""
+        return bool(self._leaving)
+
+    def is_stored(self, reference: Reference) -> bool:
+        """Whether the log has the message, or will have it: paging is not needed."""
+        return self._durable and reference.message.number >= 0
+
+    # -- coming back ----------------------------------------------------------
+
+    def restore(self, first: i64, last: i64, count: i64, size: i64) -> None:
+        """Begin with so many that the log has, and nothing in memory."""
+        self.is_split = True
+        self._fresh = self._tail
+        self.behind = count
+        self.size = size
+        self.cold_first = first
+        self.cold_last = last
+        self.cold_stored = count
+        self.cold_size = size
+
+    def load(self, references: list[Reference], next_first: i64) -> None:
+        """Take back the first of the cold ones; the next begins at `next_first`."""
+        for reference in references:
+            message = reference.message
+            self._head.append(reference)
+            if self.is_stored(reference):
+                self.cold_stored -= 1
+            else:
+                self.cold_paged -= 1
+            self.cold_size -= message.size
+            self._charge(message)
+        count: i64 = len(references)
+        self.at_hand += count
+        self.behind -= count
+        self.cold_first = next_first
+
+    def lose_cold(self, stored_count: i64, paged_count: i64) -> None:
+        """So many of the cold ones are not in their log: it was damaged."""
+        self.cold_stored -= stored_count
+        self.cold_paged -= paged_count
+        self.behind -= stored_count + paged_count
+
+    @property
+    def is_cold_over(self) -> bool:
+        """Whether everything that was cold has been loaded."""
+        return self.cold_count <= 0 or self.cold_first > self.cold_last
+
+    def join(self) -> None:
+        """Be one piece again: nothing is cold any more."""
+        self.behind -= self.cold_count
+        self.size -= self.cold_size
+        self._clear_cold()
+        # What stands before the tail is a window, and what is being written.
+        self._tail.extendleft(reversed(self._leaving))
+        self._tail.extendleft(reversed(self._head))
+        self._head = self._tail
+        self._fresh = self._head
+        self._leaving = deque()
+        self._tail = deque()
+        self.is_split = False
+        self.at_hand += self.behind
+        self.behind = 0
+
+    # -- counting -------------------------------------------------------------
+
+    def _clear_cold(self) -> None:
+        self.cold_first = 0
+        self.cold_last = 0
+        self.cold_stored = 0
+        self.cold_paged = 0
+        self.cold_size = 0
+
+    def _is_written(self, reference: Reference, written: Written) -> bool:
+        if self._durable:
+            number = reference.message.number
+            if number >= 0:
+                return number < written.stored_base
+        return written.has_page(reference)
+
+    def _note_cold(self, message: Message) -> None:
+        if self._durable and message.number >= 0:
+            self.cold_stored += 1
+        else:
+            self.cold_paged += 1
+        self.cold_size += message.size
+        self._release(message)
+
+    def _charge(self, message: Message) -> None:
+        cost = message.cost
+        if self._durable and message.number >= 0:
+            self.stored_cost += cost
+            self._use.stored += cost
+        else:
+            self._use.unstored += cost
+
+    def _release(self, message: Message) -> None:
+        cost = message.cost
+        if self._durable and message.number >= 0:
+            self.stored_cost -= cost
+            self._use.stored -= cost
+        else:
+            self._use.unstored -= cost
+
+
+def _without(
+    line: deque[Reference], seqs: set[int], taken: list[Reference]
+) -> deque[Reference]:
+    """Return a line without the given seqs; those go to `taken`."""
+    kept: deque[Reference] = deque()
+    for reference in line:
+        if int(reference.seq) in seqs:
+            taken.append(reference)
+        else:
+            kept.append(reference)
+    return kept

@@ -1,0 +1,311 @@
+"""Memory for messages: who holds how much, who must let go, who gets some back.
+
+    used > budget    turn by turn, queue by queue, what a log has is dropped
+    a short head     the queue wants its next window: a step for the reader
+
+There are two budgets. What is also in the log (persistent messages of durable queues)
+may take `cold_budget` in all queues together, since dropping it costs nothing but
+reading it back. Everything together may take `total_budget`; beyond that transient
+messages go too, by way of the paging log, which is never synced and does not outlive
+the process. A transient message that stands among persistent ones is paged with them,
+or it would keep them in memory.
+
+Only what is ready counts. What a consumer has unacked stays in memory.
+
+A window is the budget's half shared by the queues that are being drained, within
+bounds. It knows no consumers; how a queue divides what it holds is `Backlog`'s.
+"""
+
+import logging
+from collections import OrderedDict
+from typing import Final, final
+
+from mypy_extensions import i64
+
+from amqpd.broker.backlog import Backlog, MemoryUse, Written
+from amqpd.broker.cold_load import ColdLoad, LoadedWindow
+from amqpd.broker.delivery import Reference, ReferenceOwner
+from amqpd.broker.message import REFERENCE_COST
+from amqpd.broker.ports import DurabilityWaiter
+from store.cold_read import ColdRead
+from store.cold_store import ReadResult
+from store.message_store import MessageStore
+from store.sync_step import SyncStep
+
+logger = logging.getLogger(__name__)
+
+MIB: Final = 1024 * 1024
+
+# Dropping a message takes 100 ns, paging one some 400: a turn's share is 2 ms.
+TURN_UNITS: Final[i64] = 16_000
+VISIT_UNITS: Final[i64] = 2_000
+PAGE_UNITS: Final[i64] = 4
+LOOK_UNITS: Final[i64] = 10
+# When nobody has anything that may go, nobody is asked again for so long.
+PAUSE_MS: Final[i64] = 10
+RETRY_MS: Final[i64] = 1_000
+# More than this on its way to the paging log would be memory of its own.
+PAGING_BEHIND_SIZE: Final[i64] = 8 * MIB
+
+WINDOW_MIN: Final[i64] = 16 * 1024
+WINDOW_MAX: Final[i64] = 512 * 1024
+WINDOW_COUNT_MAX: Final[i64] = 1_300
+
+
+@final
+class MemoryBudgets:
+    """How much memory messages may take, in octets."""
+
+    __slots__ = ("cold", "total")
+
+    def __init__(self, cold: i64, total: i64) -> None:
+        # For what is also in the log.
+        self.cold: i64 = cold
+        # For everything.
+        self.total: i64 = total
+
+
+class PagedQueue(ReferenceOwner):
+    """A queue, as far as the pager needs it."""
+
+    def __init__(self, queue_id: i64) -> None:
+        super().__init__()
+        self.id: i64 = queue_id
+        # Whether the pager knows that it may hold something in memory.
+        self.is_held = False
+        # Whether it stands in line for its next window.
+        self.is_wanting = False
+        # Whether it has cold messages and somebody who wants them.
+        self.is_draining = False
+
+    def page_out(self, units: i64, is_all_over: bool) -> i64:
+        """Let go of messages; return how many units of work that was.
+
+        Unless `is_all_over`, only what is in the log has to go.
+        """
+        raise NotImplementedError
+
+    def has_memory(self) -> bool:
+        """Whether any message that is ready is in memory."""
+        raise NotImplementedError
+
+    def begin_load(self) -> ColdLoad | None:
+        """Plan to read the next window; None if it is not wanted any more."""
+        raise NotImplementedError
+
+    def complete_load(self, load: ColdLoad, found: LoadedWindow) -> bool:
+        """Take a window in; return False if it is to be tried again later."""
+        raise NotImplementedError
+
+
+@final
+class Pager:
+    """Keeps what is ready within the budgets."""
+
+    def __init__(
+        self,
+        store: MessageStore[DurabilityWaiter],
+        paging: MessageStore[DurabilityWaiter] | None,
+        budgets: MemoryBudgets,
+    ) -> None:
+        self.store = store
+        # None: what is in no log stays in memory.
+        self.paging = paging
+        self.use = MemoryUse()
+        self.written = Written()
+        # Whether the next turn has something to do here.
+        self.has_work = False
+        self._budgets = budgets
+        # Queues that hold something, in the order of their turns.
+        self._held: OrderedDict[int, PagedQueue] = OrderedDict()
+        self._wanting: list[PagedQueue] = []
+        self._draining_count: i64 = 0
+        self._failed: list[PagedQueue] = []
+        self._retry_ms: i64 = 0
+        self._pause_ms: i64 = 0
+
+    # -- what queues say ------------------------------------------------------
+
+    def hold(self, queue: PagedQueue) -> None:
+        """The queue may hold something in memory from now on."""
+        queue.is_held = True
+        self._held[int(queue.id)] = queue
+
+    def want(self, queue: PagedQueue) -> None:
+        """The queue would like its next window; it must not be in line."""
+        queue.is_wanting = True
+        self._wanting.append(queue)
+        if not queue.is_draining:
+            queue.is_draining = True
+            self._draining_count += 1
+
+    def end_draining(self, queue: PagedQueue) -> None:
+        """Nothing of the queue is cold any more, or nobody wants it."""
+        if queue.is_draining:
+            queue.is_draining = False
+            self._draining_count -= 1
+
+    def forget(self, queue: PagedQueue) -> None:
+        """The queue is gone."""
+        self.end_draining(queue)
+        if queue.is_held:
+            queue.is_held = False
+            del self._held[int(queue.id)]
+
+    def window(self) -> i64:
+        """What a queue may have in memory while it is drained, in octets."""
+        share = self._budgets.cold // 2
+        if self._draining_count:
+            share = share // self._draining_count
+        return max(WINDOW_MIN, min(share, WINDOW_MAX))
+
+    # -- letting go -----------------------------------------------------------
+
+    @property
+    def is_over(self) -> bool:
+        """Whether too much is in memory."""
+        use, budgets = self.use, self._budgets
+        return use.stored > budgets.cold or use.stored + use.unstored > budgets.total
+
+    def turn(self, now_ms: i64) -> None:
+        """Drop what can be dropped, a bounded part of it, if there is too much."""
+        self.has_work = False
+        if not self.is_over or now_ms < self._pause_ms:
+            return
+        self.written.stored_base = self.store.written_base
+        if self.paging is not None:
+            self.written.paged_base = self.paging.written_base
+        units = TURN_UNITS
+        fruitless = 0
+        while units > 0 and self.is_over:
+            if fruitless >= len(self._held):
+                self._pause_ms = now_ms + PAUSE_MS
+                return
+            done = self._visit_next(min(units, VISIT_UNITS))
+            units -= done + LOOK_UNITS
+            fruitless = 0 if done else fruitless + 1
+        self.has_work = self.is_over
+
+    def _visit_next(self, units: i64) -> i64:
+        key, queue = self._held.popitem(last=False)
+        use = self.use
+        done = queue.page_out(units, use.stored + use.unstored > self._budgets.total)
+        if queue.has_memory():
+            self._held[key] = queue
+        else:
+            queue.is_held = False
+        return done
+
+    def page(self, reference: Reference, page_id: i64) -> bool:
+        """Put a message into the paging log; return False if that must wait."""
+        paging = self.paging
+        if paging is None or paging.is_disk_full:
+            return False
+        if reference.page >= 0 and int(reference.page) not in self.written.lost_pages:
+            return True
+        if paging.bytes_waiting + paging.bytes_in_flight > PAGING_BEHIND_SIZE:
+            return False
+        message = reference.message
+        reference.page = paging.append(
+            message.address,
+            message.content,
+            message.body,
+            message.enqueued_ms,
+            message.expires_ms,
+            page_id,
+            reference.seq,
+            0,
+        )
+        return True
+
+    def begin_paging(self, now_ms: i64) -> SyncStep[DurabilityWaiter] | None:
+        """Take what waits for the paging log into a step; None if nothing does."""
+        if self.paging is None or not self.paging.has_work:
+            return None
+        return self.paging.begin(True, now_ms)
+
+    def complete_paging(self, step: SyncStep[DurabilityWaiter]) -> BaseException | None:
+        """Take a step of the paging log back; return what makes the log unusable."""
+        assert self.paging is not None
+        result = self.paging.complete(step)
+        if result.lost_numbers:
+            logger.warning("the disk has no room for messages that memory has none for")
+            self.written.lost_pages.update(result.lost_numbers)
+        return result.fatal
+
+    # -- getting back ---------------------------------------------------------
+
+    def begin_loads(self, now_ms: i64) -> list[ColdLoad]:
+        """Plan the windows that are wanted: steps for the reader."""
+        if self._failed and now_ms >= self._retry_ms:
+            for queue in self._failed:
+                if not queue.is_wanting:
+                    self.want(queue)
+            self._failed = []
+        if not self._wanting:
+            return []
+        wanting = self._wanting
+        self._wanting = []
+        loads: list[ColdLoad] = []
+        for queue in wanting:
+            queue.is_wanting = False
+            load = queue.begin_load()
+            if load is not None:
+                loads.append(load)
+        return loads
+
+    def plan_load(
+        self,
+        owner: PagedQueue,
+        generation: i64,
+        backlog: Backlog,
+        page_id: i64,
+        is_in_place: bool,
+    ) -> ColdLoad:
+        """Plan to read a window of a queue that has something cold."""
+        window = WINDOW_MIN if is_in_place else self.window()
+        average = backlog.cold_size // backlog.cold_count + REFERENCE_COST
+        count = max(1, min(window // average, WINDOW_COUNT_MAX))
+        first, last = backlog.cold_first, backlog.cold_last
+        stored: ColdRead | None = None
+        paged: ColdRead | None = None
+        if backlog.cold_stored > 0:
+            stored = self.store.begin_read(
+                owner.id, first, last, count, window, is_in_place
+            )
+        if backlog.cold_paged > 0:
+            assert self.paging is not None
+            paged = self.paging.begin_read(
+                page_id, first, last, count, window, is_in_place
+            )
+        return ColdLoad(owner, generation, last, stored, paged)
+
+    def finish_load(self, load: ColdLoad) -> LoadedWindow:
+        """Return what came of a load that has run; each must come here once."""
+        stored: ReadResult | None = None
+        paged: ReadResult | None = None
+        if load.stored is not None:
+            stored = self.store.complete_read(load.stored)
+            _report(stored)
+        if load.paged is not None:
+            assert self.paging is not None
+            paged = self.paging.complete_read(load.paged)
+            _report(paged)
+        return LoadedWindow(load.last, stored, paged)
+
+    def complete_load(self, load: ColdLoad, now_ms: i64) -> None:
+        """Give a window that was read to its queue."""
+        found = self.finish_load(load)
+        queue = load.owner
+        assert isinstance(queue, PagedQueue)
+        if not queue.complete_load(load, found):
+            if not self._failed:
+                self._retry_ms = now_ms + RETRY_MS
+            self._failed.append(queue)
+
+
+def _report(result: ReadResult) -> None:
+    for damaged in result.damaged:
+        logger.error("a message is lost: %s", damaged.report)
+    if result.error is not None:
+        logger.error("messages cannot be read, retrying: %s", result.error)
