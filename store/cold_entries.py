@@ -16,7 +16,7 @@ from typing import Final, final
 from librt.strings import BytesWriter
 from mypy_extensions import i64
 
-from store.cold_reader import BLOCK_BITS, BLOCK_SIZE, WantedBlock
+from store.cold_cache import BLOCK_BITS, BLOCK_SIZE, WantedBlock
 from store.dead_seqs import DeadSeqs
 from store.record import read_u32
 from store.segment_index import ENTRY_SIZE, read_seq, write_entry
@@ -143,18 +143,18 @@ class Selection:
         start = offset & (BLOCK_SIZE - 1)
         end = start + size
         if end > BLOCK_SIZE:
-            self._want(number, start, BLOCK_SIZE)
+            self._want(number, start, BLOCK_SIZE, size)
             number += 1
             start = 0
             end -= BLOCK_SIZE
-        self._want(number, start, end)
+        self._want(number, start, end, size)
 
-    def _want(self, number: i64, start: i64, end: i64) -> None:
+    def _want(self, number: i64, start: i64, end: i64, size: i64) -> None:
         wanted = self.wanted
         if wanted and wanted[-1].number == number:
-            wanted[-1].extend(start, end)
+            wanted[-1].extend(start, end, size)
         else:
-            wanted.append(WantedBlock(number, start, end))
+            wanted.append(WantedBlock(number, start, end, size))
             self.room.blocks -= 1
 
 

@@ -189,9 +189,11 @@ class ColdRead:
             is_whole = records.take(selection, self.next_seq, is_sure)
         finally:
             self.next_seq = records.next_seq
-            self._reader.note_served(records.size)
+            self._reader.release(selection.wanted, self.queue_id, records.size)
         if is_whole:
             self._room = selection.room
+            if self.next_seq > span.last:
+                self._reader.drop_entries(file, self.queue_id)
             return True
         self._room.count -= records.count
         self._room.size -= records.size

@@ -5,9 +5,10 @@
     directories  of `.idx` files: which queue has entries, and where
     entries      of one queue in one segment: where each of its messages lies
 
-Each cache drops what was used longest ago once it holds more bytes than it may; of
-descriptors so many are open at most. Neighbouring blocks are read by one call of at
-most 1 MiB. Nothing is mapped: a read error must be an exception, not a signal.
+Each cache drops what was used longest ago once it holds more bytes than it may, and at
+once what nobody has use for any more; of descriptors so many are open at most.
+Neighbouring blocks are read by one call of at most 1 MiB. Nothing is mapped: a read
+error must be an exception, not a signal.
 
 Where queues are far apart, blocks go before others need them. So reading ahead of what
 is handed out is a credit: when it is used up, of sparse blocks only what is wanted is
@@ -19,11 +20,17 @@ would be kept as it is now; a block that was shorter when it was kept is read ag
 One object belongs to one thread. It does not know which messages are wanted.
 """
 
-from collections import OrderedDict
 from typing import Final, final
 
 from mypy_extensions import i64
 
+from store.cold_cache import (
+    BLOCK_BITS,
+    BLOCK_SIZE,
+    BytesCache,
+    Descriptors,
+    WantedBlock,
+)
 from store.filesystem import FileSystem
 from store.quarantine import damaged_part, save
 from store.segment import TEMPORARY_SUFFIX
@@ -36,9 +43,6 @@ from store.segment_index import (
     index_path,
     read_header,
 )
-
-BLOCK_BITS: Final = 18
-BLOCK_SIZE: Final = 1 << BLOCK_BITS
 
 _MIB: Final = 1024 * 1024
 _BLOCKS_JOINED_MAX: Final = _MIB // BLOCK_SIZE
@@ -56,86 +60,9 @@ _PART_MAX: Final = 16 * 1024
 
 # Most directories are in the first bytes of the file.
 _HEAD_GUESS: Final = 64 * 1024
-# What a cached string costs beside its bytes: object, key, place in the cache.
-_OVERHEAD: Final = 200
 # A number for each (file, block), (file, queue): files are counted from 1.
 _BLOCK_NUMBER_BITS: Final = 24
 _QUEUE_ID_BITS: Final = 32
-
-
-@final
-class BytesCache:
-    """Strings of bytes by number; those used longest ago go when there is no room."""
-
-    __slots__ = ("_items", "_size_max", "size")
-
-    def __init__(self, size_max: i64) -> None:
-        self._size_max = size_max
-        self._items: OrderedDict[int, bytes] = OrderedDict()
-        self.size: i64 = 0
-
-    def get(self, key: i64) -> bytes | None:
-        """Return what is kept under a number; it is used now."""
-        found = self._items.get(key)
-        if found is not None:
-            self._items.move_to_end(key)
-        return found
-
-    def put(self, key: i64, data: bytes) -> None:
-        """Keep bytes under a number, even if they alone are more than the room."""
-        self.drop(key)
-        self._items[key] = data
-        self.size += len(data) + _OVERHEAD
-        while self.size > self._size_max and len(self._items) > 1:
-            _, oldest = self._items.popitem(last=False)
-            self.size -= len(oldest) + _OVERHEAD
-
-    def drop(self, key: i64) -> None:
-        """Keep nothing under a number."""
-        found = self._items.pop(key, None)
-        if found is not None:
-            self.size -= len(found) + _OVERHEAD
-
-
-@final
-class Descriptors:
-    """Files open for reading; the one used longest ago is closed for another."""
-
-    __slots__ = ("_count_max", "_filesystem", "_open")
-
-    def __init__(self, filesystem: FileSystem, count_max: i64) -> None:
-        self._filesystem = filesystem
-        self._count_max = count_max
-        self._open: OrderedDict[str, int] = OrderedDict()
-
-    def find(self, path: str) -> int:
-        """Return the descriptor of a file, which is opened if it is not; OSError."""
-        found = self._open.get(path)
-        if found is not None:
-            self._open.move_to_end(path)
-            return found
-        while len(self._open) >= self._count_max:
-            _, oldest = self._open.popitem(last=False)
-            self._filesystem.close(oldest)
-        descriptor = self._filesystem.open_for_reading(path)
-        self._open[path] = descriptor
-        return descriptor
-
-    def close(self, path: str) -> None:
-        """Close a file if it is open."""
-        descriptor = self._open.pop(path, None)
-        if descriptor is not None:
-            self._filesystem.close(descriptor)
-
-    def close_all(self) -> None:
-        """Close every file."""
-        for path in list(self._open):
-            self.close(path)
-
-    @property
-    def count(self) -> int:
-        """Return how many files are open."""
-        return len(self._open)
 
 
 @final
@@ -167,35 +94,6 @@ class ColdFile:
     def is_sure(self, queue_id: i64) -> bool:
         """Say whether nobody knows better where a queue's messages lie."""
         return self.is_rebuilt or int(queue_id) in self.compared
-
-
-@final
-class WantedBlock:
-    """What somebody wants of a block, and, once it is read, where that is."""
-
-    __slots__ = ("base", "data", "end", "is_read", "number", "size", "start")
-
-    def __init__(self, number: i64, start: i64, end: i64) -> None:
-        self.number = number
-        # From the start of the block; between them so many bytes are wanted.
-        self.start = start
-        self.end = end
-        self.size = end - start
-        # A part of the block that begins at `base`.
-        self.is_read = False
-        self.base: i64 = 0
-        self.data = b""
-
-    def extend(self, start: i64, end: i64) -> None:
-        """Want one more stretch, behind the others."""
-        self.end = end
-        self.size += end - start
-
-    def fill(self, data: bytes, base: i64) -> None:
-        """Here it is."""
-        self.data = data
-        self.base = base
-        self.is_read = True
 
 
 @final
@@ -305,9 +203,9 @@ class ColdReader:
         at: i64 = 0
         while at < len(wanted):
             block = wanted[at]
-            data = self._blocks.get(base + block.number)
-            if data is not None and len(data) >= block.end:
-                block.fill(data, 0)
+            cached = self._blocks.get(base + block.number)
+            if cached is not None and len(cached.data) >= block.end:
+                block.fill(cached)
                 at += 1
             elif self._credit > 0 or block.size * _RATIO_MAX > BLOCK_SIZE:
                 at += self._load_blocks(file, wanted, at, limit)
@@ -315,9 +213,16 @@ class ColdReader:
                 self._load_part(file, block)
                 at += 1
 
-    def note_served(self, size: i64) -> None:
-        """So many bytes of messages were handed out: as much again may be read."""
+    def release(self, wanted: list[WantedBlock], queue_id: i64, size: i64) -> None:
+        """So many bytes of messages were handed out to a queue, from these blocks.
+
+        A block of which nothing is left is not kept.
+        """
         self._credit = min(_CREDIT_MAX, self._credit + _RATIO_MAX * size)
+        for block in wanted:
+            cached = block.cached
+            if cached is not None and not cached.serve(block, queue_id):
+                self._blocks.drop(cached.key)
 
     def _load_part(self, file: ColdFile, block: WantedBlock) -> None:
         """Read only what is wanted of a block, if that is in one place."""
@@ -326,7 +231,7 @@ class ColdReader:
         if size <= _PART_MAX:
             start = (block.number << BLOCK_BITS) + block.start
             data = self.read(file, size, start)
-        block.fill(data, block.start)
+        block.fill_part(data)
 
     def _load_blocks(
         self, file: ColdFile, wanted: list[WantedBlock], at: i64, limit: i64
@@ -348,8 +253,7 @@ class ColdReader:
             part = data
             if count > 1:
                 part = data[i << BLOCK_BITS : (i + 1) << BLOCK_BITS]
-            self._blocks.put(base + first + i, part)
-            wanted[at + i].fill(part, 0)
+            wanted[at + i].fill(self._blocks.put(base + first + i, part))
         return count
 
     def _missing_count(self, file: ColdFile, wanted: list[WantedBlock], at: i64) -> i64:
@@ -362,7 +266,7 @@ class ColdReader:
             if block.number != first + count:
                 break
             cached = self._blocks.get(base + block.number)
-            if cached is not None and len(cached) >= block.end:
+            if cached is not None and len(cached.data) >= block.end:
                 break
             count += 1
         return count
@@ -402,7 +306,7 @@ class ColdReader:
         key = (file.serial << _QUEUE_ID_BITS) | queue_id
         known = self._entries.get(key)
         if known is not None:
-            return known
+            return known.data
         try:
             directory = self._directory(file)
             if directory is None:
@@ -453,10 +357,14 @@ class ColdReader:
         except OSError:
             return
 
+    def drop_entries(self, file: ColdFile, queue_id: i64) -> None:
+        """A queue has read all that it has in a segment."""
+        self._entries.drop((file.serial << _QUEUE_ID_BITS) | queue_id)
+
     def _directory(self, file: ColdFile) -> bytes | None:
         known = self._directories.get(file.serial)
         if known is not None:
-            return known
+            return known.data
         data = self._read_index(file, _HEAD_GUESS, 0)
         header = read_header(data, file.first_number, file.number, self._store_uuid)
         if header is None:

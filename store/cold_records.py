@@ -13,14 +13,9 @@ from typing import Final, final
 from mypy_extensions import i64
 
 from store.checksum import crc32
+from store.cold_cache import BLOCK_BITS, BLOCK_SIZE, WantedBlock
 from store.cold_entries import OFFSET_AT, SIZE_AT, Selection
-from store.cold_reader import (
-    BLOCK_BITS,
-    BLOCK_SIZE,
-    ColdFile,
-    ColdReader,
-    WantedBlock,
-)
+from store.cold_reader import ColdFile, ColdReader
 from store.record import CHECKSUM_SIZE, HAS_BODY, read_u32
 from store.segment_index import ENTRY_SIZE, read_seq
 from store.stored_message import (
@@ -143,6 +138,7 @@ class ColdRecords:
         lane = self._lookup.lane_in(data, start, size, seq)
         if lane < 0:
             return False
+        wanted[at].sharers = self._lookup.destination_count
         self._places.add(data, start, seq, lane)
         return True
 

@@ -16,9 +16,10 @@ from typing import Final, final
 
 from mypy_extensions import i64
 
+from store.cold_cache import BLOCK_SIZE
 from store.cold_entries import Room
 from store.cold_read import ColdRead, PlannedSpan
-from store.cold_reader import BLOCK_SIZE, ColdReader
+from store.cold_reader import ColdReader
 from store.cold_records import DamagedMessage
 from store.filesystem import FileSystem
 from store.index import Index, LiveSpan
@@ -209,6 +210,11 @@ class ColdStore:
         step.forgets = self._forgets
         self._forgets = []
         return step
+
+    @property
+    def cached_size(self) -> i64:
+        """Return how many bytes are kept for reads to come."""
+        return self._reader.cached_size + self._in_place.cached_size
 
     def close(self) -> None:
         """Close every file; nothing may be in flight."""

@@ -119,12 +119,14 @@ class Seeds:
 class Lookup:
     """Records of one segment, looked up for one queue."""
 
-    __slots__ = ("_queue_id", "_seeds", "_segment")
+    __slots__ = ("_queue_id", "_seeds", "_segment", "destination_count")
 
     def __init__(self, seeds: Seeds, segment: i64, queue_id: i64) -> None:
         self._seeds = seeds
         self._segment = segment
         self._queue_id = queue_id
+        # Of the record that was looked at last.
+        self.destination_count: i64 = 1
 
     def lane_in(self, data: bytes, start: i64, size: i64, seq: i64) -> i64:
         """Return the lane of a message in a sound record; DAMAGED or ANOTHER if not."""
@@ -146,8 +148,9 @@ class Lookup:
 
     def lane_at(self, data: bytes, start: i64, seq: i64) -> i64:
         """Return the lane in which a message goes to the queue with this seq."""
+        self.destination_count = read_u32(data, start + COUNT_AT)
         at = start + DESTINATIONS_AT
-        end = at + read_u32(data, start + COUNT_AT) * DESTINATION_SIZE
+        end = at + self.destination_count * DESTINATION_SIZE
         while at < end:
             is_queue = read_u32(data, at) == self._queue_id
             if is_queue and read_i64_be(data, at + 4) == seq:

@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from librt.strings import BytesWriter
 
+from store.cold_cache import BLOCK_SIZE
 from store.cold_entries import OFFSET_AT, Room, Selection, are_within
-from store.cold_reader import BLOCK_SIZE
 from store.dead_seqs import DeadSeqs
 from store.record import read_u32
 from store.segment_index import ENTRY_SIZE, read_seq, write_entry

@@ -1,17 +1,11 @@
-"""Caches and descriptors of what is read back."""
+"""Blocks of segments, and entries of their indexes."""
 
 import errno
 
 import pytest
 
-from store.cold_reader import (
-    BLOCK_SIZE,
-    BytesCache,
-    ColdFile,
-    ColdReader,
-    Descriptors,
-    WantedBlock,
-)
+from store.cold_cache import BLOCK_SIZE, WantedBlock
+from store.cold_reader import ColdFile, ColdReader
 from store.filesystem import OsFileSystem
 from store.segment_index import SegmentIndex, index_path
 from tests.support.cold_log import LOG, QUARANTINE, UUID, ColdFileSystem
@@ -43,7 +37,7 @@ def reader(filesystem: ColdFileSystem) -> ColdReader:
 
 
 def whole(*numbers: int) -> list[WantedBlock]:
-    return [WantedBlock(number, 0, BLOCK_SIZE) for number in numbers]
+    return [WantedBlock(number, 0, BLOCK_SIZE, 100) for number in numbers]
 
 
 def read(
@@ -59,55 +53,6 @@ def reads(filesystem: ColdFileSystem) -> int:
     count = filesystem.calls.count("read")
     filesystem.calls.clear()
     return count
-
-
-# -- caches
-
-
-def test_a_cache_drops_what_was_used_longest_ago() -> None:
-    cache = BytesCache(3 * 1200)
-    for key in (1, 2, 3):
-        cache.put(key, bytes(1000))
-    assert cache.get(1) is not None
-    cache.put(4, bytes(1000))
-    assert cache.get(2) is None
-    assert [cache.get(key) is not None for key in (1, 3, 4)] == [True, True, True]
-
-
-def test_a_cache_keeps_what_alone_is_more_than_its_room() -> None:
-    cache = BytesCache(500)
-    cache.put(1, bytes(100))
-    cache.put(2, bytes(1000))
-    assert cache.get(1) is None
-    assert cache.get(2) == bytes(1000)
-
-
-def test_a_cache_counts_what_it_holds() -> None:
-    cache = BytesCache(10_000)
-    cache.put(1, bytes(1000))
-    size = cache.size
-    cache.put(1, bytes(500))
-    assert cache.size == size - 500
-    cache.drop(1)
-    cache.drop(1)
-    assert cache.size == 0
-
-
-def test_descriptors_close_the_file_used_longest_ago(
-    filesystem: ColdFileSystem,
-) -> None:
-    paths = [f"/data/{i}" for i in range(4)]
-    for path in paths:
-        write(filesystem, path, path.encode())
-    descriptors = Descriptors(filesystem, 3)
-    for path in [*paths[:3], paths[0], paths[3]]:
-        descriptor = descriptors.find(path)
-        assert filesystem.read(descriptor, 99, 0) == path.encode()
-    assert [filesystem.is_open(path) for path in paths] == [True, False, True, True]
-    assert descriptors.count == 3
-    descriptors.close(paths[1])
-    descriptors.close_all()
-    assert not any(filesystem.is_open(path) for path in paths)
 
 
 # -- blocks
@@ -150,14 +95,14 @@ def test_nothing_behind_the_known_end_is_kept(
     filesystem: ColdFileSystem, reader: ColdReader
 ) -> None:
     file = reader.file(PATH, 1, 1)
-    wanted = [WantedBlock(0, 0, 100)]
+    wanted = [WantedBlock(0, 0, 100, 100)]
     reader.read_blocks(file, wanted, 1000)
     assert len(wanted[0].data) == 1000
-    wanted = [WantedBlock(0, 500, 1000)]
+    wanted = [WantedBlock(0, 500, 1000, 100)]
     reader.read_blocks(file, wanted, 1000)
     assert reads(filesystem) == 1
     # Now more is known to be written.
-    wanted = [WantedBlock(0, 500, 1001)]
+    wanted = [WantedBlock(0, 500, 1001, 100)]
     reader.read_blocks(file, wanted, 2000)
     assert len(wanted[0].data) == 2000
     assert reads(filesystem) == 1
@@ -223,8 +168,8 @@ def test_far_from_each_other_only_what_is_wanted_is_read(
     content = bytes(filesystem.content(PATH))
     spend_credit(reader, file)
     before = reader.bytes_read
-    block = WantedBlock(4, 1000, 1300)
-    block.extend(5000, 5200)
+    block = WantedBlock(4, 1000, 1300, 100)
+    block.extend(5000, 5200, 100)
     reader.read_blocks(file, [block], 1 << 40)
     assert reader.bytes_read - before == 4200
     at = 4 * BLOCK_SIZE + block.base
@@ -238,8 +183,8 @@ def test_of_a_sparse_block_nothing_is_read_at_once(
     file = reader.file(PATH, 1, 1)
     spend_credit(reader, file)
     before = reader.bytes_read
-    block = WantedBlock(4, 0, 100)
-    block.extend(200_000, 200_100)
+    block = WantedBlock(4, 0, 100, 100)
+    block.extend(200_000, 200_100, 100)
     reader.read_blocks(file, [block], 1 << 40)
     assert reader.bytes_read == before
     assert block.is_read
@@ -259,10 +204,66 @@ def test_who_hands_out_what_it_reads_may_read_ahead_again(
 ) -> None:
     file = reader.file(PATH, 1, 1)
     spend_credit(reader, file)
-    reader.note_served(100 * 4 * BLOCK_SIZE)
-    block = WantedBlock(4, 0, 100)
+    reader.release([], 1, 100 * 4 * BLOCK_SIZE)
+    block = WantedBlock(4, 0, 100, 100)
     reader.read_blocks(file, [block], 1 << 40)
     assert len(block.data) == BLOCK_SIZE
+
+
+def serve(reader: ColdReader, file: ColdFile, queue_id: int, *stretch: int) -> None:
+    """Read a stretch of block 1 and hand it out to a queue."""
+    block = WantedBlock(1, stretch[0], stretch[1], 100)
+    reader.read_blocks(file, [block], 1 << 40)
+    reader.release([block], queue_id, block.size)
+
+
+@pytest.mark.parametrize(
+    ("queues", "left", "is_kept"),
+    [
+        # A block ends with what is no message: nobody asks for that.
+        ((1, 2), 99, False),
+        ((1, 2), 100, True),
+        # One queue alone that is at the end of a block does not come back.
+        ((1, 1), 4000, False),
+        ((1, 1), 5000, True),
+    ],
+)
+def test_a_block_that_was_handed_out_whole_is_not_kept(
+    reader: ColdReader, queues: tuple[int, int], left: int, is_kept: bool
+) -> None:
+    file = reader.file(PATH, 1, 1)
+    serve(reader, file, queues[0], 0, BLOCK_SIZE // 2)
+    assert reader.cached_size > BLOCK_SIZE
+    serve(reader, file, queues[1], BLOCK_SIZE // 2, BLOCK_SIZE - left)
+    assert (reader.cached_size > 0) is is_kept
+
+
+def test_a_block_is_kept_for_a_message_that_reaches_into_it(
+    reader: ColdReader,
+) -> None:
+    file = reader.file(PATH, 1, 1)
+    serve(reader, file, 1, 0, BLOCK_SIZE // 2)
+    serve(reader, file, 2, BLOCK_SIZE // 2, BLOCK_SIZE - 129)
+    serve(reader, file, 2, 0, 100)
+    assert reader.cached_size > 0
+
+
+def test_a_block_with_much_left_is_kept_for_others(reader: ColdReader) -> None:
+    serve(reader, reader.file(PATH, 1, 1), 1, BLOCK_SIZE // 4, BLOCK_SIZE)
+    assert reader.cached_size > 0
+
+
+def test_a_block_is_kept_until_it_was_handed_out_to_each_queue(
+    filesystem: ColdFileSystem, reader: ColdReader
+) -> None:
+    file = reader.file(PATH, 1, 1)
+    for queue_id in (1, 2, 3):
+        block = WantedBlock(1, 0, BLOCK_SIZE, 100)
+        block.sharers = 3
+        reader.read_blocks(file, [block], 1 << 40)
+        reader.release([block], queue_id, block.size)
+    assert reads(filesystem) == 1
+    assert reader.cached_size < BLOCK_SIZE
 
 
 # -- indexes
@@ -292,6 +293,18 @@ def test_entries_are_read_once(filesystem: ColdFileSystem, reader: ColdReader) -
     assert reads(filesystem) == 1
     assert reader.bytes_read == 0
     assert reader.index_bytes_read > 0
+
+
+def test_dropped_entries_are_read_again(
+    filesystem: ColdFileSystem, reader: ColdReader
+) -> None:
+    put_index(filesystem, index_of(3))
+    file = reader.file(PATH, 1, 1)
+    reader.entries(file, 3)
+    reader.drop_entries(file, 3)
+    filesystem.calls.clear()
+    assert reader.entries(file, 3) == bytes([3]) * 12
+    assert reads(filesystem) == 1
 
 
 def test_a_queue_without_messages_in_a_segment_has_no_entries(

@@ -4,8 +4,9 @@ import errno
 
 import pytest
 
+from store.cold_cache import BLOCK_SIZE
 from store.cold_entries import Room, Selection
-from store.cold_reader import BLOCK_SIZE, ColdReader
+from store.cold_reader import ColdReader
 from store.cold_records import ColdRecords, DamagedMessage
 from store.stored_message import Lookup, Places, Seeds
 from tests.support.cold_log import QUARANTINE, UUID, ColdLog, dead_of, seqs_of

@@ -205,6 +205,18 @@ def test_a_window_reads_of_many_segments_only_some(log: ColdLog) -> None:
     assert len(log.read_all(1)) == 70
 
 
+def test_a_log_that_is_read_to_its_end_leaves_little_in_memory(log: ColdLog) -> None:
+    for _ in range(3):
+        for _ in range(40):
+            log.append(1, content=bytes(30_000))
+        log.write()
+        log.seal()
+    log.read_all(1, count=7)
+    assert log.cold.cached_size < 600_000
+    size = sum(len(log.filesystem.content(log.path(n))) for n in (1, 2, 3))
+    assert log.statistics.cold_bytes <= size
+
+
 # -- large messages
 
 
@@ -293,11 +305,12 @@ def test_a_large_message_that_cannot_be_read_holds_up_what_is_behind(
     log.append(1)
     log.write()
     log.seal()
-    log.read(1, last=1)
-    log.filesystem.fault = Fault(2, errno.EIO, "read")
+    _, offset, _ = log.places[1, 2]
+    log.filesystem.bad_path = log.path(1)
+    log.filesystem.bad_offsets = range(offset + 500_000, offset + 500_001)
     assert seqs_of(log.read(1).messages) == [1]
-    log.filesystem.fault = Fault(2, errno.EIO, "read")
     assert isinstance(log.read(1, first=2).error, OSError)
+    log.filesystem.bad_path = ""
     assert seqs_of(log.read(1, first=2).messages) == [2, 3]
 
 
