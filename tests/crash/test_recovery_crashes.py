@@ -14,8 +14,16 @@ from typing import Final
 
 import pytest
 
+from store.recovery import Recovered
 from tests.support.memory_filesystem import Fault, PowerCut
-from tests.support.written_log import LOG, CheckpointInWork, WrittenLog
+from tests.support.written_log import (
+    FIRST_RECORD,
+    LOG,
+    CheckpointInWork,
+    WrittenLog,
+    live_seqs,
+    long_log,
+)
 
 IS_FULL: Final = os.environ.get("AMQPD_FULL") == "1"
 SEED: Final = int(os.environ.get("AMQPD_SEED", "20251"))
@@ -161,3 +169,61 @@ def test_what_was_durable_is_recovered_from_any_log(
     say(capsys, f"logs: {LOGS}, interrupted recoveries: {count}, removed: {removed}")
     assert count > 0
     assert removed > 0
+
+
+def troubled_log() -> WrittenLog:
+    """A log with all that a start can find: each of its steps has something to do."""
+    log = long_log()
+    old = bytes(log.filesystem.content(f"{LOG}/checkpoint.00000001"))
+    log.settle(1, 10)
+    log.seal(has_index=False)
+    log.messages(3, 1, 2, 3)
+    log.settle(3, 2)
+    log.checkpoint()
+    log.messages(1, 50)
+    # A checkpoint that was to go, one in work, an index file without a segment.
+    log.put(f"{LOG}/checkpoint.00000001", old)
+    log.put(f"{LOG}/checkpoint.00000009.tmp", b"half")
+    log.put(f"{LOG}/00000099.idx", b"left over")
+    # A message that is damaged where the checkpoint knew it.
+    log.filesystem.damage(log.path, FIRST_RECORD + 40)
+    log.live[3].discard(1)
+    log.write(log.begin().message((1, 51)), sync=False)
+    log.filesystem.sync_directory(LOG)
+    log.filesystem.restart()
+    return log
+
+
+def test_a_power_cut_at_every_call_of_a_recovery_loses_nothing(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    cuts = n = before = 0
+    rng = random.Random(SEED)
+    while cuts > before or n == 0:
+        n += 1
+        before = cuts
+        for choice in (True, False, rng, rng):
+            log = troubled_log()
+            log.filesystem.fault = Fault(n)
+            try:
+                log.recover()
+            except PowerCut:
+                cuts += 1
+            log.filesystem.power_cut(choice)
+            recovered = log.recover()
+            learn(log, recovered)
+            log.check(recovered)
+            # It is served, and the power goes again.
+            log.go_on(recovered)
+            log.messages(2, 60)
+            log.filesystem.power_cut(False)
+            log.check(log.recover())
+    say(capsys, f"power cuts in a recovery: {cuts}")
+    assert cuts == 4 * (n - 1)
+
+
+def learn(log: WrittenLog, recovered: Recovered) -> None:
+    """Seq 51 was not synced: it may be there or not, and then stays so."""
+    if live_seqs(recovered, 1)[-1] == 51:
+        log.live[1].add(51)
+        log.upper[1] = 51

@@ -226,3 +226,22 @@ def test_a_queue_that_is_empty_keeps_its_next_seq() -> None:
     assert recovered.queues[2].next_seq == 5
     assert recovered.queues[2].count == 0
     assert recovered.queues[3].next_seq == 1
+
+
+def test_a_thousand_interleaved_queues_are_counted_exactly() -> None:
+    known = set(range(1, 1001))
+    log = WrittenLog(known=known, highest=1000, allocation=1 << 18)
+    for seq in range(1, 7):
+        batch = log.begin()
+        for queue_id in sorted(known):
+            batch.message((queue_id, seq), size=1)
+        if seq > 1:
+            for queue_id in range(seq, 1001, 3):
+                batch.settle(queue_id, seq - 1)
+        log.write(batch)
+        if seq == 3:
+            log.checkpoint()
+        if seq % 2 == 0:
+            log.seal(has_index=seq != 4)
+    log.filesystem.power_cut(False)
+    log.check(log.recover())
