@@ -15,7 +15,7 @@ from typing import Final, final
 
 from mypy_extensions import i64
 
-from store.checkpoint import Checkpoint
+from store.checkpoint import Checkpoint, SavedQueue
 from store.errors import QueueIdUnknown
 from store.index import Index, QueueIndex, SegmentState
 from store.record import Delivered, Record, Returned, Settle
@@ -100,7 +100,7 @@ class Replay:
         while saved is not None:
             if self._is_known(saved.queue_id):
                 queue = self._index.queue(saved.queue_id)
-                queue.restore(saved.runs, saved.dead, saved.upper_seq)
+                queue.restore(saved.runs, saved.dead, _upper_seq(saved))
                 queue.delivered = saved.delivered
                 queue.returned = saved.returned
                 self.reference_count += queue.live_count
@@ -272,6 +272,20 @@ class Replay:
                     recovered.returned[returned.seq] = returned
             found[queue_id] = recovered
         return found
+
+
+def _upper_seq(saved: SavedQueue) -> i64:
+    """Return the highest seq that a checkpoint names of a queue.
+
+    A message that was delivered and settled before it was written is in no run. Its
+    seq must not be given out again: a replay would take what it finds for known.
+    """
+    upper = saved.upper_seq
+    for delivered in saved.delivered.values():
+        upper = max(upper, delivered)
+    for seq in saved.returned:
+        upper = max(upper, seq)
+    return upper
 
 
 def _run_of(share: QueueShare) -> IndexedRun:

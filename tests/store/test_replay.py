@@ -341,3 +341,26 @@ def test_whatever_is_left_of_a_run_stays(left: list[int], live: list[int]) -> No
 
 def test_entries_are_twelve_bytes() -> None:
     assert len(entries(1)) == ENTRY_SIZE
+
+
+@pytest.mark.parametrize("fact", ["delivered", "returned"])
+def test_a_seq_that_only_a_checkpointed_fact_names_is_not_given_out_again(
+    fact: str,
+) -> None:
+    """Delivered and settled before it was written: no run has ever had it.
+
+    A replay of that fact, which comes before the next message, would otherwise take
+    the next message for known.
+    """
+    before = Index()
+    before.adopt_segment(1, 1, 1000)
+    before.queue(1).add(before.segment(1), 1, 4, 4, 40, None)
+    if fact == "delivered":
+        before.queue(1).note_delivered(0, 5)
+    else:
+        before.queue(1).note_returned(Returned(1, 5, 1, 0))
+    start = Start()
+    start.segment(1)
+    restore(start, checkpointed(before))
+    assert start.queue(1).next_seq == 6
+    assert start.live(1) == [1, 2, 3, 4]
