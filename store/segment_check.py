@@ -23,8 +23,10 @@ from store.record import Delivered, Returned, Settle, read_u32
 from store.scan import SegmentScan
 from store.segment_index import QueueShare, SegmentIndex
 
-_MISSING: Final = "missing"
 _SOUND: Final = ""
+# These two are as they may be after a power cut, and a broker makes them good.
+MISSING: Final = "is missing"
+TORN: Final = "is not what was written"
 
 Facts = tuple[list[int], list[int], list[tuple[int, int]], list[tuple[int, int, int]]]
 
@@ -48,8 +50,13 @@ class CheckedSegment:
 
     @property
     def is_index_missing(self) -> bool:
-        """Say whether there is no index file, which is no damage."""
-        return self.index_fault == _MISSING
+        """Say whether there is no index file."""
+        return self.index_fault == MISSING
+
+    @property
+    def is_index_torn(self) -> bool:
+        """Say whether the checksums of the index file are wrong."""
+        return self.index_fault == TORN
 
 
 @final
@@ -76,7 +83,7 @@ class SegmentCheck:
             checked.is_damaged = True
         self._survey.note_queues(checked.index)
         checked.index_fault = self._index_fault(file, checked.index)
-        if checked.index_fault not in (_SOUND, _MISSING):
+        if checked.index_fault not in (_SOUND, MISSING, TORN):
             self._survey.damaged(f"{file.index_path} {checked.index_fault}")
         return checked
 
@@ -96,14 +103,14 @@ class SegmentCheck:
     def _index_fault(self, file: SegmentFile, index: SegmentIndex) -> str:
         filesystem = self._survey.filesystem
         if not filesystem.exists(file.index_path):
-            return _MISSING
+            return MISSING
         written = b"".join(index.chunks(self._survey.store_uuid))
         if filesystem.read_file(file.index_path) == written:
             return _SOUND
         found = IndexFile(filesystem, file.index_path)
         try:
             if not found.read(file.first_number, file.number, self._survey.store_uuid):
-                return "is not what was written"
+                return TORN
             return self._difference(index, found)
         except RecordUnknown as unknown:
             return f"cannot be used: {unknown}"
@@ -119,6 +126,8 @@ class SegmentCheck:
             share = index.share(queue_id)
             run = runs.get(queue_id)
             entries = b"" if run is None else found.entries(run)
+            if entries is None:
+                return TORN
             if self._survey.is_known(queue_id) and (
                 entries != bytes(share.entries)
                 or _facts_of(share) != _facts_of(told.share(queue_id))

@@ -2,7 +2,8 @@
 
     each checkpoint   read whole
     each segment      every batch and record of it
-    its index file    compared with the segment
+    its index file    compared with the segment, unless it is missing or torn: nobody
+                      syncs it, and a broker makes it again
     the index         every message that a queue needs must be in its segment
     queue ids         must have been given out
 
@@ -16,7 +17,7 @@ from mypy_extensions import i64
 
 from store.log_files import SegmentFile
 from store.log_survey import LogSurvey
-from store.segment_check import SegmentCheck, live_in
+from store.segment_check import TORN, SegmentCheck, live_in
 
 _QUARANTINE_NAME: Final = "quarantine"
 
@@ -33,6 +34,7 @@ class Verification:
         "bytes_total",
         "segment_count",
         "survey",
+        "torn_index_count",
     )
 
     def __init__(self, survey: LogSurvey) -> None:
@@ -49,6 +51,8 @@ class Verification:
         since.reverse()
         self._pending.extend(since)
         self._missing_indexes: i64 = 0
+        # Index files that are no damage, and that a repair makes again.
+        self.torn_index_count: i64 = 0
         self.segment_count: i64 = len(self._pending)
         self.bytes_done: i64 = 0
         self.bytes_total: i64 = 0
@@ -80,7 +84,10 @@ class Verification:
             survey.damaged(
                 f"queues need {lost} messages of {file.path} that are not in it"
             )
-        if checked.is_index_missing and not survey.is_end(file):
+        if checked.is_index_torn:
+            self.torn_index_count += 1
+            survey.note(f"{file.index_path} {TORN}: it is made again when it is wanted")
+        elif checked.is_index_missing and not survey.is_end(file):
             self._missing_indexes += 1
         self.bytes_done += survey.index.segment(file.number).file_size
 

@@ -278,7 +278,7 @@ def _repair(directory: ClosedDirectory) -> int:
     verification = _verified(directory, known)
     survey = verification.survey
     _print_findings(survey)
-    if not survey.is_damaged:
+    if not survey.is_damaged and not verification.torn_index_count:
         print(_summary(verification, "nothing to repair"))
         return EXIT_SOUND
     filesystem = OsFileSystem()

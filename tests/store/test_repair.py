@@ -10,7 +10,7 @@ from store.errors import QueueIdUnknown, StoreDamaged, StoreError, StoreForeign
 from store.repair import Repair, move_aside
 from store.segment import HEADER_SIZE, header_of
 from store.segment_index import index_path
-from tests.support.log_tools import damages, repair, survey_of
+from tests.support.log_tools import damages, repair, survey_of, verified
 from tests.support.memory_filesystem import MemoryFileSystem
 from tests.support.written_log import DIRECTORY, LOG, WrittenLog, live_seqs
 
@@ -52,7 +52,9 @@ def start(log: WrittenLog, error: type[StoreError] | None = None) -> None:
 
 def repaired(log: WrittenLog) -> list[str]:
     lines = repair(log)
-    assert damages(log) == []
+    verification = verified(log)
+    assert [one.text for one in verification.survey.findings if one.is_damage] == []
+    assert verification.torn_index_count == 0
     return lines
 
 

@@ -212,6 +212,19 @@ def test_a_damaged_record_is_found_repaired_and_kept(
     assert publish(place, 1) == 40
 
 
+def test_a_torn_index_file_is_no_damage_and_a_repair_makes_it_again(
+    place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = place / "log" / "00000001.idx"
+    right = path.read_bytes()
+    damage(path, 70)
+    assert run("verify", place) == EXIT_SOUND
+    assert "it is made again when it is wanted" in capsys.readouterr().out
+    assert run("repair", place) == EXIT_SOUND
+    assert path.read_bytes() == right
+    assert (place / "quarantine" / "00000001.idx").exists()
+
+
 def test_lost_checkpoints_are_made_again(
     place: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
