@@ -1,6 +1,6 @@
 """What it costs to read messages back that left memory, and how much is read for it.
 
-    python -m tests.bench.cold_reads [--messages 200000] [--queues 1000] [--size 100]
+    python -m tests.bench.cold_reads [--messages 100000] [--queues 1000] [--size 100]
                                      [--window 262144] [--order turns|drawn]
 
 A log of so many messages is written by the store, synced once and opened again, and
@@ -25,11 +25,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from store.cold_store import ColdStore
 from store.filesystem import OsFileSystem
 from store.opening import Opened, open_store
 from store.options import StoreOptions
-from store.statistics import StoreStatistics
 from tests.bench.machine import disk_directory
 
 UUID: Final = bytes(range(16))
@@ -95,24 +93,18 @@ class Reading:
     """Reads a log back, queue by queue or all at once."""
 
     def __init__(self, directory: str, queues: int, window: int) -> None:
-        filesystem = OsFileSystem()
         ids = set(range(1, queues + 1))
         options = StoreOptions(reserve_segments=0)
         opened: Opened[str] = open_store(
-            directory, filesystem, options, UUID, ids, queues, 0
+            directory, OsFileSystem(), options, UUID, ids, queues, 0
         )
-        self.index = opened.store.index
-        self.statistics = StoreStatistics()
-        self.cold = ColdStore(
-            filesystem,
-            f"{directory}/log",
-            f"{directory}/quarantine",
-            UUID,
-            self.index,
-            self.statistics,
-        )
+        self.store = opened.store
         self._window = window
         self._next = dict.fromkeys(ids, 1)
+        self._last = {
+            queue_id: int(queue.next_seq) - 1
+            for queue_id, queue in opened.queues.items()
+        }
         self.figures = Figures()
 
     def run(self, is_drawn: bool) -> Figures:
@@ -124,21 +116,19 @@ class Reading:
                 chosen = rng.choice(waiting) if is_drawn else queue_id
                 if chosen in self._next and self._read(chosen):
                     del self._next[chosen]
-        self.figures.bytes_read = self.statistics.cold_bytes
-        self.cold.close()
+        self.figures.bytes_read = int(self.store.statistics.cold_bytes)
+        self.store.close()
         return self.figures
 
     def _read(self, queue_id: int) -> bool:
         figures = self.figures
-        last = self.index.queue(queue_id).upper_seq
+        first, last = self._next[queue_id], self._last[queue_id]
         times = [time.perf_counter_ns()]
-        step = self.cold.begin(
-            queue_id, self._next[queue_id], last, 4096, self._window, [], False
-        )
+        step = self.store.begin_read(queue_id, first, last, 4096, self._window)
         times.append(time.perf_counter_ns())
         step.run()
         times.append(time.perf_counter_ns())
-        result = self.cold.complete(step)
+        result = self.store.complete_read(step)
         times.append(time.perf_counter_ns())
         assert result.error is None
         assert not result.damaged
@@ -156,7 +146,7 @@ class Reading:
 def main() -> None:
     """Write, read and print."""
     parser = argparse.ArgumentParser(prog="python -m tests.bench.cold_reads")
-    parser.add_argument("--messages", type=int, default=200_000)
+    parser.add_argument("--messages", type=int, default=100_000)
     parser.add_argument("--queues", type=int, default=1000)
     parser.add_argument("--size", type=int, default=100)
     parser.add_argument("--window", type=int, default=256 * 1024)
