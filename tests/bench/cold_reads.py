@@ -9,9 +9,9 @@ each in turn. Windows of one queue are 256 KiB, windows of many their share of t
 64 MiB that all may hold. `drawn` lets the next queue be drawn at random instead, so
 that queues are at different places of the log.
 
-Printed are microseconds a message on the reader thread (`run`) and on the loop (`begin`
-and `complete`), messages in a window, the longest `run` and `complete`, and the bytes
-read from segments for each byte of the log. What is read is in the page cache.
+Printed are microseconds of processor time a message on the reader thread (`run`) and on
+the loop (`begin` and `complete`), messages in a window, the longest of each, and the
+bytes read from segments for each byte of the log. What is read is in the page cache.
 """
 
 from __future__ import annotations
@@ -123,13 +123,13 @@ class Reading:
     def _read(self, queue_id: int) -> bool:
         figures = self.figures
         first, last = self._next[queue_id], self._last[queue_id]
-        times = [time.perf_counter_ns()]
+        times = [time.thread_time_ns()]
         step = self.store.begin_read(queue_id, first, last, 4096, self._window)
-        times.append(time.perf_counter_ns())
+        times.append(time.thread_time_ns())
         step.run()
-        times.append(time.perf_counter_ns())
+        times.append(time.thread_time_ns())
         result = self.store.complete_read(step)
-        times.append(time.perf_counter_ns())
+        times.append(time.thread_time_ns())
         assert result.error is None
         assert not result.damaged
         begin, run, complete = (b - a for a, b in itertools.pairwise(times))
