@@ -121,7 +121,7 @@ class Daemon:
             connection_options(config),
             list(config.host),
             config.port,
-            config.store_sync_interval_ms / 1000,
+            tick_seconds(config),
             self._on_fatal,
         )
         await server.start()
@@ -176,6 +176,13 @@ def connection_options(config: Config) -> ConnectionOptions:
     )
     return ConnectionOptions(
         handshake, config.max_message_size, config.handshake_timeout_ms
+    )
+
+
+def tick_seconds(config: Config) -> float:
+    """Return how long what nobody waits for may stay unwritten; 0: not at all."""
+    return (
+        0.0 if config.store_sync == "always" else config.store_sync_interval_ms / 1000
     )
 
 

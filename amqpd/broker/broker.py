@@ -26,6 +26,7 @@ from amqpd.broker.ports import DurabilityWaiter, Step
 from amqpd.broker.session import Session
 from amqpd.broker.statements import put_permission, put_user, put_vhost
 from amqpd.broker.topology import Surroundings
+from amqpd.broker.upkeep import Upkeep
 from amqpd.broker.vhost import VirtualHost
 from amqpd.wire.tables import decode_table
 from routing.binding import Binding
@@ -75,6 +76,10 @@ class Broker:
         self._surroundings = Surroundings(
             catalogue, pager, self.dispatch, random_octets
         )
+        stores = [pager.store]
+        if pager.paging is not None:
+            stores.append(pager.paging)
+        self.upkeep = Upkeep(stores)
         self.durability = Durability(pager, self._surroundings.queues_by_id.get)
 
     @staticmethod

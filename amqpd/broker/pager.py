@@ -18,7 +18,7 @@ bounds. It knows no consumers; how a queue divides what it holds is `Backlog`'s.
 
 import logging
 from collections import OrderedDict
-from typing import Final, final
+from typing import Final, cast, final
 
 from mypy_extensions import i64
 
@@ -26,7 +26,7 @@ from amqpd.broker.backlog import Backlog, MemoryUse, Written
 from amqpd.broker.cold_load import ColdLoad, LoadedWindow
 from amqpd.broker.delivery import Reference, ReferenceOwner
 from amqpd.broker.message import REFERENCE_COST
-from amqpd.broker.ports import DurabilityWaiter
+from amqpd.broker.ports import DurabilityWaiter, Step
 from store.cold_read import ColdRead
 from store.cold_store import ReadResult
 from store.message_store import MessageStore
@@ -167,6 +167,11 @@ class Pager:
         use, budgets = self.use, self._budgets
         return use.stored > budgets.cold or use.stored + use.unstored > budgets.total
 
+    @property
+    def is_waiting(self) -> bool:
+        """Whether something is to be tried again later."""
+        return bool(self._failed) or self.is_over
+
     def turn(self, now_ms: i64) -> None:
         """Drop what can be dropped, a bounded part of it, if there is too much."""
         self.has_work = False
@@ -218,16 +223,16 @@ class Pager:
         )
         return True
 
-    def begin_paging(self, now_ms: i64) -> SyncStep[DurabilityWaiter] | None:
+    def begin_paging(self, now_ms: i64) -> Step | None:
         """Take what waits for the paging log into a step; None if nothing does."""
         if self.paging is None or not self.paging.has_work:
             return None
         return self.paging.begin(True, now_ms)
 
-    def complete_paging(self, step: SyncStep[DurabilityWaiter]) -> BaseException | None:
+    def complete_paging(self, step: Step) -> BaseException | None:
         """Take a step of the paging log back; return what makes the log unusable."""
         assert self.paging is not None
-        result = self.paging.complete(step)
+        result = self.paging.complete(cast(SyncStep[DurabilityWaiter], step))
         if result.lost_numbers:
             logger.warning("the disk has no room for messages that memory has none for")
             self.written.lost_pages.update(result.lost_numbers)
@@ -293,8 +298,9 @@ class Pager:
             _report(paged)
         return LoadedWindow(load.last, stored, paged)
 
-    def complete_load(self, load: ColdLoad, now_ms: i64) -> None:
+    def complete_load(self, step: Step, now_ms: i64) -> None:
         """Give a window that was read to its queue."""
+        load = cast(ColdLoad, step)
         found = self.finish_load(load)
         queue = load.owner
         assert isinstance(queue, PagedQueue)

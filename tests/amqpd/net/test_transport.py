@@ -211,22 +211,22 @@ async def test_a_socket_with_a_backlog_is_not_read(opened: Socket) -> None:
 
 
 async def test_no_socket_is_read_while_the_disk_is_behind(opened: Socket) -> None:
-    opened.ticker.is_disk_behind = True
+    opened.ticker.disk.is_behind = True
     opened.receive(QOS)
     assert not opened.transport.is_reading_now
-    opened.ticker.is_disk_behind = False
+    opened.ticker.disk.is_behind = False
     opened.client.regulate_reading()
     assert opened.transport.is_reading_now
 
 
 async def test_a_client_that_is_not_read_is_not_missed(opened: Socket) -> None:
-    opened.ticker.is_disk_behind = True
+    opened.ticker.disk.is_behind = True
     opened.receive(QOS)
     now_ms = opened.ticker.now_ms()
     for step in range(1, 5):
         opened.client.on_time(now_ms + step * 60_000)
     assert not opened.connection.control.is_closed
-    opened.ticker.is_disk_behind = False
+    opened.ticker.disk.is_behind = False
     opened.client.regulate_reading()
     for step in range(5, 9):
         opened.client.on_time(now_ms + step * 60_000)
@@ -324,7 +324,7 @@ async def test_a_lost_socket_cleans_up(
     lost = Socket(bench, ticker)
     lost.open()
     connection = lost.connection
-    lost.ticker.is_disk_behind = True
+    lost.ticker.disk.is_behind = True
     lost.receive(QOS)
     assert ticker.paused == {lost.client}
     lost.client.connection_lost(error)

@@ -1,0 +1,280 @@
+"""What goes to the disk and comes back: steps, the threads they run on, the tick.
+
+    writer       the log: what waits becomes one batch, one sync
+    committer    metadata
+    reader       messages that left memory
+    pager        the paging log: messages that memory has no room for
+    compactor    checkpoints, merges, files that go
+
+Each turn begins what there is to do. Whoever waits for a sync starts one as soon as
+none is in flight; what nobody waits for stays until the tick, when most of it may have
+become unnecessary (with `sync = always`, which is a tick of 0, it does not wait).
+"""
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable
+from typing import Final, cast, final
+
+from amqpd.broker.broker import Broker
+from amqpd.broker.ports import Step
+from amqpd.net.worker import Worker
+
+logger = logging.getLogger("amqpd.disk")
+
+# Waiting for the log: more than this is written to the page cache at once.
+WRITE_SIZE: Final = 1024 * 1024
+# A disk that is full, or dead, does not keep the broker from ending.
+DRAIN_SECONDS_MAX: Final = 5.0
+# Begun and waiting for the disk: from here on sockets are not read, until half of it.
+BEHIND_SIZE: Final = 64 * 1024 * 1024
+# How often a full disk is asked again, where there is no tick.
+TICK_SECONDS: Final = 0.025
+
+
+@final
+class TimedStep:
+    """A step, and how long it took."""
+
+    def __init__(self, step: Step) -> None:
+        self.step = step
+        self.seconds = 0.0
+
+    def run(self) -> None:
+        """Run it."""
+        started = time.perf_counter()
+        self.step.run()
+        self.seconds = time.perf_counter() - started
+
+
+@final
+class Disk:
+    """Everything of a broker that blocks, on threads of its own."""
+
+    def __init__(
+        self,
+        broker: Broker,
+        loop: asyncio.AbstractEventLoop,
+        now_ms: Callable[[], int],
+        tick_seconds: float,
+        wake: Callable[[], None],
+        on_fatal: Callable[[BaseException], None],
+    ) -> None:
+        self.is_behind = False
+        self.is_failed = False
+        self._broker = broker
+        self._loop = loop
+        self._now_ms = now_ms
+        self._syncs_always = tick_seconds == 0
+        self._tick_seconds = tick_seconds or TICK_SECONDS
+        self._wake = wake
+        self._on_fatal = on_fatal
+        self._tick: asyncio.TimerHandle | None = None
+        self._syncs_in_flight = 0
+        self._is_committing = False
+        self._is_paging = False
+        self._reads_in_flight = 0
+        self._upkeep_in_flight = 0
+        self._is_ending = False
+        self._writer = Worker("amqpd-log", loop)
+        self._committer = Worker("amqpd-metadata", loop)
+        self._reader = Worker("amqpd-read", loop)
+        self._pager = Worker("amqpd-page", loop)
+        self._compactor = Worker("amqpd-compact", loop)
+
+    def turn(self, now_ms: int) -> None:
+        """Begin what there is to do; steps come back in later turns."""
+        if not self.is_failed:
+            self._begin_log(now_ms)
+            self._begin_commit()
+            self._begin_paging(now_ms)
+            self._begin_reads(now_ms)
+            if self._broker.upkeep.has_work:
+                self._begin_upkeep(now_ms)
+                self._wake()
+        self._watch()
+
+    def on_time(self, now_ms: int) -> None:
+        """Look after the logs; called a few times a second."""
+        if self.is_failed:
+            return
+        self._begin_upkeep(now_ms)
+        for problem in self._broker.upkeep.take_problems():
+            logger.warning("%s", problem)
+        if self._broker.pager.is_waiting:
+            self._wake()
+
+    def _watch(self) -> None:
+        durability = self._broker.durability
+        size = durability.bytes_waiting + durability.bytes_in_flight
+        limit = BEHIND_SIZE // 2 if self.is_behind else BEHIND_SIZE
+        self.is_behind = size > limit
+
+    # -- the log --------------------------------------------------------------
+
+    def _begin_log(self, now_ms: int) -> None:
+        durability = self._broker.durability
+        if durability.bytes_waiting >= WRITE_SIZE:
+            step = durability.begin(False, now_ms)
+            if step is not None:
+                self._writer.submit(step, self._write_done)
+        is_wanted = durability.is_wanted or (self._syncs_always and durability.has_work)
+        if is_wanted and not self._syncs_in_flight:
+            self._sync(now_ms)
+        elif durability.has_work:
+            self._start_tick()
+
+    def _start_tick(self) -> None:
+        if self._tick is None:
+            self._tick = self._loop.call_later(self._tick_seconds, self._on_tick)
+
+    def _on_tick(self) -> None:
+        self._tick = None
+        if self.is_failed:
+            return
+        now_ms = self._now_ms()
+        if not self._syncs_in_flight:
+            self._sync(now_ms)
+        self._submit_paging(now_ms)
+
+    def _sync(self, now_ms: int) -> None:
+        step = self._broker.durability.begin(True, now_ms)
+        if step is not None:
+            self._syncs_in_flight += 1
+            self._writer.submit(TimedStep(step), self._sync_done)
+        elif self._broker.durability.has_work:
+            # A disk that is full is asked again.
+            self._start_tick()
+
+    def _sync_done(self, step: Step) -> None:
+        self._syncs_in_flight -= 1
+        timed = cast(TimedStep, step)
+        self._broker.store.statistics.observe_sync(timed.seconds)
+        self._write_done(timed.step)
+
+    def _write_done(self, step: Step) -> None:
+        try:
+            fatal = self._broker.durability.complete(step)
+        except Exception as error:
+            # Ours to mend; but nobody may wait for ever for what this step carried.
+            logger.exception("a step of the log could not be completed")
+            fatal = error
+        self._end_step(fatal)
+
+    def _end_step(self, fatal: BaseException | None) -> None:
+        self._wake()
+        if fatal is not None and not self.is_failed:
+            self.is_failed = True
+            # After the turn that writes the nacks: a close would swallow them.
+            self._loop.call_soon(self._on_fatal, fatal)
+
+    # -- metadata -------------------------------------------------------------
+
+    def _begin_commit(self) -> None:
+        if self._is_committing or not self._broker.metadata_has_work():
+            return
+        step = self._broker.begin_metadata()
+        if step is not None:
+            self._is_committing = True
+            self._committer.submit(step, self._commit_done)
+
+    def _commit_done(self, step: Step) -> None:
+        self._is_committing = False
+        self._broker.complete_metadata(step)
+        self._wake()
+
+    # -- out of memory, and back ----------------------------------------------
+
+    def _begin_paging(self, now_ms: int) -> None:
+        paging = self._broker.pager.paging
+        if paging is None or not paging.has_work:
+            return
+        if paging.bytes_waiting and not paging.is_disk_full:
+            self._submit_paging(now_ms)
+        else:
+            self._start_tick()
+
+    def _submit_paging(self, now_ms: int) -> None:
+        if self._is_paging:
+            return
+        step = self._broker.pager.begin_paging(now_ms)
+        if step is not None:
+            self._is_paging = True
+            self._pager.submit(step, self._paging_done)
+
+    def _paging_done(self, step: Step) -> None:
+        self._is_paging = False
+        self._end_step(self._broker.pager.complete_paging(step))
+
+    def _begin_reads(self, now_ms: int) -> None:
+        if self._is_ending:
+            return
+        for load in self._broker.pager.begin_loads(now_ms):
+            self._reads_in_flight += 1
+            self._reader.submit(load, self._load_done)
+
+    def _load_done(self, step: Step) -> None:
+        self._reads_in_flight -= 1
+        self._broker.pager.complete_load(step, self._now_ms())
+        self._wake()
+
+    # -- looking after the logs -----------------------------------------------
+
+    def _begin_upkeep(self, now_ms: int) -> None:
+        if self._is_ending:
+            return
+        for step in self._broker.upkeep.begin(now_ms):
+            self._upkeep_in_flight += 1
+            self._compactor.submit(step, self._upkeep_done)
+        for step in self._broker.upkeep.begin_closing():
+            self._reads_in_flight += 1
+            self._reader.submit(step, self._closing_done)
+
+    def _upkeep_done(self, step: Step) -> None:
+        self._upkeep_in_flight -= 1
+        self._broker.upkeep.complete(step)
+        self._wake()
+
+    def _closing_done(self, step: Step) -> None:
+        self._reads_in_flight -= 1
+
+    # -- the end --------------------------------------------------------------
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether a step is out, or anything waits to be written."""
+        broker = self._broker
+        return bool(
+            self._syncs_in_flight
+            or self._is_committing
+            or self._is_paging
+            or self._reads_in_flight
+            or self._upkeep_in_flight
+            or broker.durability.has_work
+            or broker.durability.bytes_in_flight
+            or broker.metadata_has_work()
+        )
+
+    async def drain(self) -> None:
+        """Wait until all that was begun or waits is on the disk, if it can be."""
+        self._is_ending = True
+        deadline = self._loop.time() + DRAIN_SECONDS_MAX
+        while not self.is_failed and self._loop.time() < deadline and self.is_busy:
+            if not self._syncs_in_flight:
+                self._sync(self._now_ms())
+            self._wake()
+            await asyncio.sleep(0.001)
+
+    def close(self) -> None:
+        """Stop the tick and the threads."""
+        if self._tick is not None:
+            self._tick.cancel()
+        for worker in (
+            self._writer,
+            self._committer,
+            self._reader,
+            self._pager,
+            self._compactor,
+        ):
+            worker.close()
