@@ -32,6 +32,9 @@ from store.options import StoreOptions
 _GARBAGE_SEGMENTS: Final = 4
 _GARBAGE_CHECKPOINTS: Final = 4
 
+# More units than there are queues.
+_ALL: Final = 1 << 40
+
 
 @final
 class CheckpointStep:
@@ -170,10 +173,9 @@ class Checkpointer:
     def final_step(self, segment: i64, offset: i64, next_batch: i64) -> CheckpointStep:
         """Return the step of a clean stop: the log's end marker is at the offset."""
         self._begin(segment, offset, next_batch, True)
-        while True:
-            step = self.advance(1 << 32)
-            if step is not None:
-                return step
+        step = self.advance(_ALL)
+        assert step is not None, "all queues are taken at once"
+        return step
 
     def complete(self, step: CheckpointStep) -> list[str]:
         """Keep what was written; return the paths of those that may go."""

@@ -49,6 +49,7 @@ from store.statistics import StoreStatistics
 
 # What a slice does: messages looked at, or numbers copied.
 _UNITS: Final = 2_000
+_ALL_UNITS: Final = 1 << 40
 # What re-pointing a queue costs, besides its runs and the bits of its dead seqs.
 _QUEUE_UNITS: Final = 20
 _RUNS_A_UNIT: Final = 16
@@ -201,7 +202,8 @@ class Maintenance:
             step = self._build()
         elif self.phase is Phase.MERGING:
             step = self._advance_merge()
-        elif self.phase is Phase.REPOINTING:
+        else:
+            assert self.phase is Phase.REPOINTING, "else a step is out"
             self._repoint(_UNITS)
         self._is_in_flight = step is not None
         return step
@@ -443,7 +445,7 @@ class Maintenance:
         """
         assert not self._is_in_flight, "one thing at a time"
         if self.phase is Phase.REPOINTING:
-            self._repoint(1 << 40)
+            self._repoint(_ALL_UNITS)
         elif self.phase is Phase.BUILDING:
             self.phase = Phase.IDLE
         elif self.phase is Phase.MERGING and self._merge is not None:

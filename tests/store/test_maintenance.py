@@ -415,6 +415,55 @@ def test_a_clean_stop_in_the_middle_of_anything_leaves_a_last_checkpoint() -> No
         assert owner.log.filesystem.open_count == 0
 
 
+def test_a_checkpoint_of_many_queues_is_built_a_slice_at_a_time() -> None:
+    owner = Owner(checkpoint_ms=10_000)
+    for queue_id in range(1, 5_000):
+        owner.log.index.queue(queue_id)
+    owner.write(1, live=10)
+    owner.now_ms = 10_000
+    slices = 1
+    while (step := owner.maintenance.advance(owner.now_ms)) is None:
+        assert owner.maintenance.has_work
+        slices += 1
+
+    owner.finish(step)
+
+    assert slices == 3
+    assert owner.statistics.checkpoints == 1
+
+
+def test_a_segment_without_a_file_is_left_alone() -> None:
+    owner = Owner()
+    owner.log.index.segment(1000)
+    owner.write(4, live=1)
+    owner.cover()
+
+    owner.settle_down()
+
+    assert owner.segments() == ["00000001-00000004.seg"]
+    assert 1000 in owner.log.index.segments
+
+
+def test_a_queue_that_is_deleted_before_it_is_repointed_is_left_out() -> None:
+    owner = Owner()
+    for number in range(1, 5):
+        puts = [Put([(2, number)], b"x")]
+        puts += [Put([(1, 10 * number + i)], b"y" * 99) for i in range(10)]
+        owner.log.segment(puts)
+    owner.log.settle(1, *[seq for seq in range(10, 50) if seq % 10])
+    owner.cover()
+    while owner.maintenance.phase is not Phase.REPOINTING:
+        step = owner.maintenance.advance(owner.now_ms)
+        if step is not None:
+            owner.finish(step)
+        owner.now_ms += 250
+    owner.log.forget(2)
+
+    owner.settle_down()
+
+    assert owner.log.read() == owner.log.model
+
+
 def test_a_stop_gives_up_a_checkpoint_that_is_being_built() -> None:
     owner = Owner(checkpoint_ms=10_000)
     for queue_id in range(1, 3_000):

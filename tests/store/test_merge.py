@@ -1,15 +1,19 @@
 """A merge, step by step, on files in memory."""
 
 import errno
+import itertools
 import struct
 from collections.abc import Callable
 
 import pytest
 
+from store.batch import BatchWriter
 from store.index import SegmentState
-from store.merge import Merge, MergePhase
+from store.merge import Merge, MergePhase, read_message, write_message
 from store.merge_step import MergeSource, MergeStep
+from store.record import Message
 from store.segment_index import SegmentIndex
+from store.seq_ranges import ranges_of
 from tests.support.log_builder import LOG, UUID, LogBuilder, Put
 from tests.support.memory_filesystem import Fault
 
@@ -256,6 +260,66 @@ def test_far_between_records_are_read_alone() -> None:
         merge.complete(step)
 
     assert read < 40 * 6_000
+
+
+def two_sizes(seq: int) -> list[Put]:
+    return some(1, seq, 1) + some(1, seq + 1, 1, 17_000)
+
+
+def test_no_step_reads_more_than_256_places() -> None:
+    log = LogBuilder()
+    puts = [put for seq in range(1, 600, 2) for put in two_sizes(seq)]
+    log.segment(puts)
+    log.segment(some(1, 601, 1))
+    log.settle(1, *range(2, 601, 2))
+    merge = begin(log, 1, 2)
+
+    counts = []
+    while merge.phase is not MergePhase.PUBLISHED:
+        step = next_step(merge, 2000)
+        counts.append(len(step.extents))
+        step.run()
+        merge.complete(step)
+
+    assert sum(counts) == 301
+    assert max(counts) == 256
+    switch(log, merge)
+    assert log.read() == log.model
+
+
+def test_a_last_file_of_which_nothing_is_live_adds_nothing() -> None:
+    log = LogBuilder()
+    log.segment(some(1, 1, 3, 300_000))
+    log.segment(some(1, 4, 3))
+    log.settle(1, 4, 5, 6)
+
+    merge = begin(log, 1, 2)
+    run(merge)
+    switch(log, merge)
+
+    assert log.read() == log.model
+
+
+def test_only_a_message_of_a_known_version_is_read() -> None:
+    writer = BatchWriter(7, 3, 7, 64)
+    offsets = [int(writer.position)]
+    writer.settle(1, ranges_of([4]))
+    offsets.append(int(writer.position))
+    write_message(writer, Message(0, 0, [], b"", b"content", None), [])
+    offsets.append(int(writer.position))
+    writer.copy(bytes.fromhex("00000012 63 01 00 00 00000000 0102"))
+    offsets.append(int(writer.position))
+    writer.copy(bytes.fromhex("00000012 01 01 00 00 00000000 0102"))
+    offsets.append(int(writer.position))
+    data = b"".join(writer.finish())
+
+    read = [
+        read_message(data, at, end - at, 7) for at, end in itertools.pairwise(offsets)
+    ]
+
+    # A settle, a message, a record of an unknown type, a message cut short.
+    assert [message is not None for message in read] == [False, True, False, False]
+    assert read_message(data, offsets[1], offsets[2] - offsets[1], 8) is None
 
 
 def test_nothing_is_left_of_a_merge_whose_messages_all_died() -> None:
