@@ -79,7 +79,6 @@ class Recovered:
 
     __slots__ = (
         "checkpoints",
-        "files",
         "index",
         "next_batch",
         "next_number",
@@ -90,7 +89,6 @@ class Recovered:
     def __init__(self) -> None:
         self.queues: dict[int, RecoveredQueue] = {}
         self.index = Index()
-        self.files: list[SegmentFile] = []
         self.checkpoints = KeptCheckpoints()
         self.next_number: i64 = 1
         self.next_batch: i64 = 1
@@ -155,11 +153,10 @@ class Recovery:
             hint = repair_hint(self._directory)
             raise type(unknown)(f"{unknown}; {hint}") from unknown
         recovered.queues = self._replay.queues()
-        recovered.files = files.files
         recovered.checkpoints = self._checkpoints.kept
         if files.files:
             self._go_on_from(files.files[-1])
-        self._fill_report()
+        self._fill_report(files)
         return recovered
 
     def _go_on_from(self, last: SegmentFile) -> None:
@@ -171,9 +168,9 @@ class Recovery:
         index.applied_offset = index.segment(last.number).file_size
         index.applied_batch = recovered.next_batch - 1
 
-    def _fill_report(self) -> None:
+    def _fill_report(self, files: LogFiles) -> None:
         report = self._recovered.report
-        report.segment_count = len(self._recovered.files)
+        report.segment_count = len(files.files)
         report.reference_count = self._replay.reference_count
         report.garbage_count = self._replay.garbage_count
         report.torn_size = self._reader.torn_size
