@@ -17,7 +17,7 @@ from mypy_extensions import i64
 
 from store import checkpoint
 from store.checkpoint import Checkpoint, CheckpointHeader
-from store.errors import StoreDamaged, StoreError, repair_hint
+from store.errors import StoreDamaged, StoreForeign, repair_hint
 from store.filesystem import FileSystem
 
 KEPT_COUNT: Final = 2
@@ -143,9 +143,9 @@ class CheckpointSearch:
                 continue
             try:
                 header = self._look(path, number)
-            except StoreError as exc:
-                hint = repair_hint(data_directory)
-                raise type(exc)(f"{exc}; {hint}") from exc
+            except StoreForeign as exc:
+                # What another version wrote is not to be repaired.
+                raise StoreForeign(f"{exc}; {repair_hint(data_directory)}") from exc
             if header is None:
                 found.damaged.append(path)
             else:
