@@ -40,33 +40,35 @@ _ALL: Final = 1 << 40
 class CheckpointStep:
     """The writing of a checkpoint: call `run` once, then hand it to `complete`."""
 
-    __slots__ = ("_directory", "_filesystem", "chunks", "error", "header", "size")
+    __slots__ = ("_builder", "_directory", "_filesystem", "error", "header", "size")
 
     def __init__(
         self,
         filesystem: FileSystem,
         directory: str,
         header: CheckpointHeader,
-        chunks: list[bytes],
+        builder: CheckpointBuilder,
     ) -> None:
         self._filesystem = filesystem
         self._directory = directory
+        # Complete: all of it is in a few arrays that nobody else has.
+        self._builder = builder
         self.header = header
-        self.chunks = chunks
         self.size: i64 = 0
-        for chunk in chunks:
-            self.size += len(chunk)
         self.error: OSError | None = None
 
     def run(self) -> None:
         """Write it; blocks, raises nothing."""
         number = int(self.header.number)
+        # Here, since checksums of large arrays are made without the interpreter.
+        chunks = self._builder.chunks()
+        for chunk in chunks:
+            self.size += len(chunk)
         try:
-            write_checkpoint(self._filesystem, self._directory, number, self.chunks)
+            write_checkpoint(self._filesystem, self._directory, number, chunks)
         except OSError as exc:
             self.error = exc
             self._remove_temporary(number)
-        self.chunks = []
 
     def _remove_temporary(self, number: int) -> None:
         path = f"{self._directory}/{checkpoint_name(number)}{TEMPORARY_SUFFIX}"
@@ -166,9 +168,7 @@ class Checkpointer:
         if not builder.advance(int(units)):
             return None
         self._builder = None
-        return CheckpointStep(
-            self._filesystem, self._directory, self._header, builder.chunks()
-        )
+        return CheckpointStep(self._filesystem, self._directory, self._header, builder)
 
     def final_step(self, segment: i64, offset: i64, next_batch: i64) -> CheckpointStep:
         """Return the step of a clean stop: the log's end marker is at the offset."""

@@ -189,6 +189,22 @@ class Maintenance:
         self._remover.removed_numbers = []
         return numbers
 
+    @property
+    def log_size(self) -> i64:
+        """Return how many bytes all segment files take."""
+        size: i64 = 0
+        for state in self._index.segments.values():
+            size += state.file_size
+        return size
+
+    @property
+    def garbage_size(self) -> i64:
+        """Return about how many of them nobody needs."""
+        size: i64 = 0
+        for state in self._index.segments.values():
+            size += max(0, state.file_size - state.live_size)
+        return size
+
     # -- what is done next
 
     def advance(self, now_ms: i64) -> MaintenanceStep | None:
@@ -264,8 +280,10 @@ class Maintenance:
             elif state.references == 0:
                 survey.dead.append(state)
             else:
-                survey.mostly_garbage += i64(is_mostly_garbage)
-                survey.small += i64(state.live_size * COUNT_MAX <= size_max)
+                if is_mostly_garbage:
+                    survey.mostly_garbage += 1
+                if state.live_size * COUNT_MAX <= size_max:
+                    survey.small += 1
         return survey
 
     def _uses(self) -> list[SegmentUse]:
@@ -305,7 +323,8 @@ class Maintenance:
         self.phase = Phase.IDLE
         self._remover.complete(step)
         for file in step.files[: step.removed_count]:
-            self._statistics.removed_segments += i64(file.number > 0)
+            if file.number > 0:
+                self._statistics.removed_segments += 1
         if step.error is not None:
             self._removal_retry_ms = self._now_ms + _RETRY_PAUSE_MS
             self._report(f"cannot remove what is not needed: {step.error}")
@@ -366,7 +385,12 @@ class Maintenance:
         for use in uses[plan.first : plan.last + 1]:
             sources.append(MergeSource(self._directory, use.first_number, use.number))
         self._merge = Merge(
-            self._filesystem, self._directory, self._store_uuid, self._index, sources
+            self._filesystem,
+            self._directory,
+            self._store_uuid,
+            self._index,
+            sources,
+            self._checkpointer is not None,
         )
         self.phase = Phase.MERGING
         return True

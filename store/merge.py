@@ -99,15 +99,19 @@ class Merge:
         store_uuid: bytes,
         index: Index,
         sources: list[MergeSource],
+        syncs: bool = True,
     ) -> None:
-        """Begin to merge neighbours, given oldest first."""
+        """Begin to merge neighbours, given oldest first.
+
+        Without `syncs` the new file need not outlive a power cut.
+        """
         self._store_uuid = store_uuid
         self._index = index
         self.sources = sources
         self.first_number: i64 = sources[0].first_number
         self.number: i64 = sources[-1].number
         target = Segment(
-            filesystem, directory, store_uuid, self.first_number, self.number
+            filesystem, directory, store_uuid, self.first_number, self.number, syncs
         )
         self._files = MergeFiles(filesystem, store_uuid, target)
         self.phase = MergePhase.READING_INDEX
@@ -201,6 +205,8 @@ class Merge:
         if step.error is not None:
             self.phase = MergePhase.ENDED
             self.problem = str(step.error)
+            if step.is_unreadable:
+                self.damaged_number = step.source.number
         elif step.is_last:
             self.phase = MergePhase.PUBLISHED
         elif step.reads_index:

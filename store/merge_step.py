@@ -16,6 +16,7 @@ that may not be durable either: nobody may merge these files again in this proce
 lest the two results overlap (`is_name_uncertain`).
 """
 
+import errno
 from typing import Final, final
 
 from mypy_extensions import i64
@@ -199,6 +200,7 @@ class MergeStep:
         "index_data",
         "is_abandoned",
         "is_last",
+        "is_reading",
         "makes_index",
         "offset",
         "reads_index",
@@ -216,10 +218,18 @@ class MergeStep:
         # What is written, and where.
         self.chunks: list[bytes] = []
         self.offset: i64 = 0
+        self.is_reading = False
         self.is_last = False
         self.index_chunks: list[bytes] = []
         self.is_abandoned = False
         self.error: Exception | None = None
+
+    @property
+    def is_unreadable(self) -> bool:
+        """Say whether the disk has lost what was to be read."""
+        error = self.error
+        is_lost = isinstance(error, OSError) and error.errno == errno.EIO
+        return is_lost and self.is_reading
 
     def run(self) -> None:
         """Make the calls; blocks, raises nothing: what goes wrong is in `error`."""
@@ -244,12 +254,14 @@ class MergeStep:
         if self.chunks:
             files.write(self.chunks, self.offset)
             self.chunks = []
+        self.is_reading = True
         if self.makes_index:
             self.index_data = files.make_index(self.source)
         elif self.reads_index:
             self.index_data = files.read_index(self.source)
         if self.extents:
             files.read(self.source.path, self.extents)
+        self.is_reading = False
         if self.is_last:
             files.publish(self.index_chunks)
             self.index_chunks = []

@@ -19,7 +19,7 @@ import pytest
 from store.cold_read import ColdRead
 from store.options import StoreOptions
 from tests.support.memory_filesystem import Fault, MemoryFileSystem, PowerCut
-from tests.support.store_driver import StoreDriver
+from tests.support.store_driver import LOG, StoreDriver
 
 IS_FULL: Final = os.environ.get("AMQPD_FULL") == "1"
 SEED: Final = int(os.environ.get("AMQPD_SEED", "20253"))
@@ -172,6 +172,21 @@ def cases(
 def say(capsys: pytest.CaptureFixture[str], text: str) -> None:
     with capsys.disabled():
         sys.stdout.write(f"\n{text}, AMQPD_SEED={SEED} ")
+
+
+@pytest.mark.parametrize("is_clean", [True, False])
+def test_merges_go_on_after_a_start(is_clean: bool) -> None:
+    workload = Workload(SEED)
+    workload.driver.open()
+    for _ in range(5):
+        before = workload.merges
+        workload.run()
+        assert workload.merges > before
+        if is_clean:
+            workload.driver.stop()
+        workload.driver.filesystem.power_cut(False)
+        workload.driver.reopen()
+        assert len(workload.driver.filesystem.list_directory(LOG)) < 60
 
 
 @pytest.mark.parametrize("keeps", ["all", "nothing", "some"])

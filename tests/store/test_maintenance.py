@@ -193,6 +193,18 @@ def test_garbage_is_merged() -> None:
     assert owner.log.index.queue(1).run_count == 1
 
 
+def test_the_sizes_of_the_log_are_those_of_its_files() -> None:
+    owner = Owner()
+    owner.write(4, live=1)
+    owner.write(1, live=10)
+    sizes = [owner.log.filesystem.size(f"{LOG}/{name}") for name in owner.segments()]
+
+    assert owner.maintenance.log_size == sum(sizes)
+    garbage = int(owner.maintenance.garbage_size)
+    # All but the records that are live: 14 of 50.
+    assert abs(garbage - sum(sizes) * 36 / 50) < sum(sizes) / 50
+
+
 def test_a_segment_that_is_needed_whole_is_not_merged() -> None:
     owner = Owner()
     owner.write(4, live=1)

@@ -376,8 +376,45 @@ def test_a_call_that_fails_leaves_the_originals(n: int, code: int) -> None:
     else:
         assert originals(log)
         assert "error" in merge.problem or "No space" in merge.problem
-        assert merge.damaged_number == 0
+        assert merge.damaged_number == 0 or code == errno.EIO
         assert log.filesystem.open_count == 0
+
+
+@pytest.mark.parametrize("call", ["open_for_reading", "read", "read_file"])
+def test_a_segment_that_the_disk_has_lost_is_named(call: str) -> None:
+    log = two_segments()
+    merge = begin(log, 1, 2)
+    log.filesystem.fault = Fault(2, errno.EIO, call)
+
+    run(merge)
+
+    assert merge.damaged_number == 2
+    assert originals(log)
+
+
+@pytest.mark.parametrize("call", ["create", "write", "sync", "rename"])
+def test_a_disk_that_does_not_take_the_new_file_blames_no_segment(call: str) -> None:
+    log = two_segments()
+    merge = begin(log, 1, 2)
+    log.filesystem.fault = Fault(1, errno.EIO, call)
+
+    run(merge)
+
+    assert merge.phase is MergePhase.ENDED
+    assert merge.damaged_number == 0
+
+
+def test_a_file_that_need_not_last_is_not_synced() -> None:
+    log = two_segments()
+    sources = [MergeSource(LOG, number, number) for number in (1, 2)]
+    merge = Merge(log.filesystem, LOG, UUID, log.index, sources, syncs=False)
+    log.filesystem.calls = []
+
+    run(merge)
+    switch(log, merge)
+
+    assert "sync" not in log.filesystem.calls
+    assert log.read() == log.model
 
 
 def test_a_name_that_may_not_be_durable_is_said_to_be_uncertain() -> None:
