@@ -23,7 +23,7 @@ from tests.support.store_driver import LOG, StoreDriver
 
 IS_FULL: Final = os.environ.get("AMQPD_FULL") == "1"
 SEED: Final = int(os.environ.get("AMQPD_SEED", "20253"))
-CASES: Final = 1_000_000 if IS_FULL else 60
+CASES: Final = 1_000_000 if IS_FULL else 40
 SEEDS: Final = 12 if IS_FULL else 3
 ROUNDS: Final = 40
 SLICES: Final = 6
