@@ -148,8 +148,10 @@ def test_a_checkpoint_of_another_version_is_refused() -> None:
     data[9] = 9
     data[124:128] = crc32(bytes(data[:124])).to_bytes(4)
     filesystem.content(path_of(5))[:] = data
-    with pytest.raises(VersionUnknown, match="amqpd store repair /data"):
+    with pytest.raises(VersionUnknown, match="has format version 9") as caught:
         search(filesystem)
+    # It is not damaged: the version that wrote it reads it.
+    assert "repair" not in str(caught.value)
 
 
 def test_a_checkpoint_is_durable_with_its_name_when_it_is_written() -> None:
