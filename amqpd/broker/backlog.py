@@ -33,7 +33,7 @@ from typing import final
 
 from mypy_extensions import i64
 
-from amqpd.broker.delivery import NOT_PAGED, Reference
+from amqpd.broker.delivery import Reference
 from amqpd.broker.message import Message
 from store.seq_ranges import SeqRanges
 
@@ -63,7 +63,8 @@ class Written:
     def __init__(self) -> None:
         self.stored_base: i64 = 0
         self.paged_base: i64 = 0
-        # Numbers that the paging log could not write after all.
+        # Numbers that the paging log could not write after all. It would not take
+        # them a second time, so these messages stay in memory.
         self.lost_pages: set[int] = set()
 
     def has_page(self, reference: Reference) -> bool:
@@ -230,6 +231,18 @@ class Backlog:
         """Whether any of the given seqs has come back and is still here."""
         return not seqs.isdisjoint(self._by_seq)
 
+    def can_be_paged(self, page_upper: i64) -> bool:
+        """Whether all that has come back is in a log, or can still be paged.
+
+        The paging log takes a queue's messages in order: up to `page_upper` it has
+        those that it will ever have.
+        """
+        for reference in self._by_seq.values():
+            if not self.is_stored(reference) and reference.page < 0:
+                if reference.seq <= page_upper:
+                    return False
+        return True
+
     # -- leaving memory -------------------------------------------------------
 
     def fold_returned(self, next_seq: i64) -> None:
@@ -311,9 +324,13 @@ class Backlog:
         self._note_cold(reference.message)
         return True
 
-    def last_of_head(self) -> Reference | None:
-        """The one that stands before the cold ones."""
-        return self._head[-1] if self._head else None
+    def unpaged_in_head(self) -> list[Reference]:
+        """Those of the head that are in no log, in order."""
+        return [
+            reference
+            for reference in self._head
+            if reference.page < 0 and not self.is_stored(reference)
+        ]
 
     def next_to_leave(self) -> Reference | None:
         """The first of the tail, to be paged if no log will have it."""
@@ -322,14 +339,6 @@ class Backlog:
     def leave(self) -> None:
         """The first of the tail is on its way into a log."""
         self._leaving.append(self._tail.popleft())
-
-    def stay(self, written: Written) -> None:
-        """The paging log failed: what was on its way is in the tail again."""
-        while self._leaving:
-            reference = self._leaving.pop()
-            if int(reference.page) in written.lost_pages:
-                reference.page = NOT_PAGED
-            self._tail.appendleft(reference)
 
     @property
     def has_leaving(self) -> bool:

@@ -202,12 +202,13 @@ class Pager:
         return done
 
     def page(self, reference: Reference, page_id: i64) -> bool:
-        """Put a message into the paging log; return False if that must wait."""
+        """Put a message into the paging log; return False if that must wait.
+
+        A queue's messages must come in order.
+        """
         paging = self.paging
         if paging is None or paging.is_disk_full:
             return False
-        if reference.page >= 0 and int(reference.page) not in self.written.lost_pages:
-            return True
         if paging.bytes_waiting + paging.bytes_in_flight > PAGING_BEHIND_SIZE:
             return False
         message = reference.message
@@ -234,7 +235,10 @@ class Pager:
         assert self.paging is not None
         result = self.paging.complete(cast(SyncStep[DurabilityWaiter], step))
         if result.lost_numbers:
-            logger.warning("the disk has no room for messages that memory has none for")
+            logger.warning(
+                "no room on the disk for %d messages that memory has none for",
+                len(result.lost_numbers),
+            )
             self.written.lost_pages.update(result.lost_numbers)
         return result.fatal
 

@@ -87,7 +87,11 @@ class Queue(PagedQueue):
         # The next window is asked for when fewer than this are at hand.
         self._low_count: i64 = 1
         self._page_id: i64 = page_id(queue_id)
-        self._has_pages = False
+        # The last message that the paging log was given: it takes them in order.
+        self._page_upper: i64 = 0
+        self._is_head_paged = False
+        # Whether something has come back that can be neither paged nor dropped.
+        self._is_fold_refused = False
 
     @property
     def ready_count(self) -> int:
@@ -291,15 +295,14 @@ class Queue(PagedQueue):
             if not ready.split(self._pager.window() if keeps_window else 0):
                 return 0
             self._low_count = max(1, ready.at_hand // 2)
+            self._is_head_paged = False
         written = self._pager.written
-        if written.lost_pages:
-            ready.stay(written)
         done: i64 = 0
         while done < units and ready.drop_next(written):
             done += 1
         done += self._page_next(units - done)
         if not (keeps_window or self._is_loading):
-            done += self._page_head(units - done)
+            done += self._drop_head(units - done)
         return done
 
     def begin_load(self) -> ColdLoad | None:
@@ -381,12 +384,20 @@ class Queue(PagedQueue):
     def _fold_returned(self) -> None:
         """Nobody has anything of the queue: what came back may leave memory too."""
         ready = self._ready
-        if self.unacked_count or self._is_loading or not ready.has_returned:
+        if not ready.has_returned:
+            self._is_fold_refused = False
             return
-        if self._refused and ready.contains_returned(self._refused):
+        if self.unacked_count or self._is_loading or self._is_fold_refused:
+            return
+        if (self._refused and ready.contains_returned(self._refused)) or (
+            self._page_upper and not ready.can_be_paged(self._page_upper)
+        ):
+            # They are looked at again when they are gone.
+            self._is_fold_refused = True
             return
         self._refused.clear()
         ready.fold_returned(self.next_seq)
+        self._is_head_paged = False
 
     def _page_next(self, units: i64) -> i64:
         """Put what is in no log into the paging log, if it has to go."""
@@ -400,27 +411,37 @@ class Queue(PagedQueue):
                 if not ready.has_leaving:
                     # It will be written without our doing.
                     break
-            elif not self._pager.page(reference, self._page_id):
+            elif not (self._page_head() and self._page(reference)):
                 break
-            self._has_pages = True
             ready.leave()
             done += PAGE_UNITS
         return done
 
-    def _page_head(self, units: i64) -> i64:
-        """Nobody consumes: the rest of the window goes as well, from its end."""
+    def _page_head(self) -> bool:
+        """Page the window before anything behind it; return whether that is done."""
+        if not self._is_head_paged:
+            for reference in self._ready.unpaged_in_head():
+                if not self._page(reference):
+                    return False
+            self._is_head_paged = True
+        return True
+
+    def _page(self, reference: Reference) -> bool:
+        if reference.page >= 0:
+            return True
+        if not self._pager.page(reference, self._page_id):
+            return False
+        self._page_upper = reference.seq
+        return True
+
+    def _drop_head(self, units: i64) -> i64:
+        """Nobody consumes: the window goes as well, from its end."""
         ready = self._ready
         written = self._pager.written
         done: i64 = 0
+        self._page_head()
         while done < units and ready.drop_last_of_head(written):
             done += 1
-        reference = ready.last_of_head()
-        if done < units and reference is not None and not ready.is_stored(reference):
-            pages_before = reference.page
-            if self._pager.page(reference, self._page_id):
-                self._has_pages = True
-                if reference.page != pages_before:
-                    done += PAGE_UNITS
         return done
 
     # -- the end --------------------------------------------------------------
@@ -444,7 +465,7 @@ class Queue(PagedQueue):
         self.unacked_count = 0
         if self.durable:
             self._store.forget_queue(self.id)
-        if self._has_pages and self._pager.paging is not None:
+        if self._page_upper and self._pager.paging is not None:
             self._pager.paging.forget_queue(self._page_id)
         return count
 

@@ -136,10 +136,10 @@ class BacklogAgainstDict(RuleBasedStateMachine):
     @rule(dropped=st.integers(1, 10), is_written=st.booleans())
     def shrink_head(self, dropped: int, is_written: bool) -> None:
         for _ in range(dropped):
-            reference = self.backlog.last_of_head()
-            if reference is None or not self.backlog.is_split:
+            if not self.backlog.is_split:
                 break
-            self.page(reference)
+            for reference in self.backlog.unpaged_in_head():
+                self.page(reference)
             if is_written:
                 self.write(30, 30)
             self.backlog.drop_last_of_head(self.written)
