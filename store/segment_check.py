@@ -83,7 +83,9 @@ class SegmentCheck:
             checked.is_damaged = True
         self._survey.note_queues(checked.index)
         checked.index_fault = self._index_fault(file, checked.index)
-        if checked.index_fault not in (_SOUND, MISSING, TORN):
+        is_news = checked.index_fault not in (_SOUND, MISSING, TORN)
+        if is_news and not checked.is_damaged:
+            # Of a damaged segment it cannot say the same.
             self._survey.damaged(f"{file.index_path} {checked.index_fault}")
         return checked
 
