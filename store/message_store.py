@@ -306,6 +306,9 @@ class MessageStore(Generic[T]):
         the disk refuses costs the next start some time and nothing else.
         """
         maintenance = self.maintenance
+        if maintenance.is_in_flight:
+            # A disk that does not answer: the next start has more to read.
+            return
         abandoned = maintenance.stop()
         if abandoned is not None:
             abandoned.run()

@@ -189,6 +189,29 @@ def test_merges_go_on_after_a_start(is_clean: bool) -> None:
         assert len(workload.driver.filesystem.list_directory(LOG)) < 60
 
 
+def test_a_stop_while_a_step_is_out_leaves_the_rest_to_the_next_start() -> None:
+    """The disk takes too long, and nobody waits for it any more."""
+    for count in range(30):
+        workload = Workload(SEED + count)
+        driver = workload.driver
+        driver.open()
+        workload.run(10 + count // 3)
+        step = None
+        while step is None:
+            driver.now_ms += 100
+            driver.append(min(driver.queues))
+            driver.sync()
+            step = driver.store.begin_maintenance(driver.now_ms)
+        if count % 2:
+            step.run()
+
+        driver.stop()
+
+        driver.filesystem.restart()
+        driver.reopen()
+        workload.go_on()
+
+
 @pytest.mark.parametrize("keeps", ["all", "nothing", "some"])
 def test_a_power_cut_at_any_call_of_the_maintenance_loses_nothing(
     keeps: str, capsys: pytest.CaptureFixture[str]
