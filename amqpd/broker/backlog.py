@@ -238,9 +238,9 @@ class Backlog:
         those that it will ever have.
         """
         for reference in self._by_seq.values():
-            if not self.is_stored(reference) and reference.page < 0:
-                if reference.seq <= page_upper:
-                    return False
+            is_unpaged = reference.page < 0 and not self.is_stored(reference)
+            if is_unpaged and reference.seq <= page_upper:
+                return False
         return True
 
     # -- leaving memory -------------------------------------------------------

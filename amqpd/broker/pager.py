@@ -123,6 +123,8 @@ class Pager:
         self._failed: list[PagedQueue] = []
         self._retry_ms: i64 = 0
         self._pause_ms: i64 = 0
+        # How many visits in a row found nothing that could go.
+        self._fruitless_count: i64 = 0
 
     # -- what queues say ------------------------------------------------------
 
@@ -150,7 +152,7 @@ class Pager:
         self.end_draining(queue)
         if queue.is_held:
             queue.is_held = False
-            del self._held[int(queue.id)]
+            self._held.pop(int(queue.id), None)
 
     def window(self) -> i64:
         """What a queue may have in memory while it is drained, in octets."""
@@ -181,14 +183,14 @@ class Pager:
         if self.paging is not None:
             self.written.paged_base = self.paging.written_base
         units = TURN_UNITS
-        fruitless = 0
         while units > 0 and self.is_over:
-            if fruitless >= len(self._held):
+            if self._fruitless_count >= len(self._held):
+                self._fruitless_count = 0
                 self._pause_ms = now_ms + PAUSE_MS
                 return
             done = self._visit_next(min(units, VISIT_UNITS))
             units -= done + LOOK_UNITS
-            fruitless = 0 if done else fruitless + 1
+            self._fruitless_count = 0 if done else self._fruitless_count + 1
         self.has_work = self.is_over
 
     def _visit_next(self, units: i64) -> i64:
@@ -247,9 +249,7 @@ class Pager:
     def begin_loads(self, now_ms: i64) -> list[ColdLoad]:
         """Plan the windows that are wanted: steps for the reader."""
         if self._failed and now_ms >= self._retry_ms:
-            for queue in self._failed:
-                if not queue.is_wanting:
-                    self.want(queue)
+            self._wanting += self._failed
             self._failed = []
         if not self._wanting:
             return []
@@ -308,10 +308,11 @@ class Pager:
         found = self.finish_load(load)
         queue = load.owner
         assert isinstance(queue, PagedQueue)
-        if not queue.complete_load(load, found):
-            if not self._failed:
-                self._retry_ms = now_ms + RETRY_MS
+        if not queue.complete_load(load, found) and not queue.is_wanting:
+            # In line, so that it does not ask again before.
+            queue.is_wanting = True
             self._failed.append(queue)
+            self._retry_ms = now_ms + RETRY_MS
 
 
 def _report(result: ReadResult) -> None:

@@ -263,6 +263,8 @@ class Queue(PagedQueue):
         if consumer in self.consumers:
             self.consumers.remove(consumer)
         self._ring.remove(consumer)
+        if not self.consumers:
+            self._pager.end_draining(self)
 
     def offer(self, consumer: Consumer) -> None:
         """The consumer may have room again: it stands in line from now on."""

@@ -4,7 +4,8 @@ import sys
 
 import pytest
 
-from amqpd.broker.backlog import Backlog, MemoryUse
+from amqpd.broker.backlog import Backlog, MemoryUse, Written
+from amqpd.broker.delivery import Reference
 from tests.support.deliveries import reference_of
 
 
@@ -90,3 +91,177 @@ def test_a_popped_reference_is_not_held_on_to() -> None:
     ready = backlog_of(1, 2)
     popped, free = ready.pop(), reference_of(1)
     assert sys.getrefcount(popped) == sys.getrefcount(free)
+
+
+# -- out of memory and back ---------------------------------------------------
+
+
+def stored(seq: int, number: int) -> Reference:
+    reference = reference_of(seq)
+    reference.message.number = number
+    return reference
+
+
+def written_to(stored_base: int, paged_base: int = 1) -> Written:
+    written = Written()
+    written.stored_base, written.paged_base = stored_base, paged_base
+    return written
+
+
+def stored_backlog(count: int) -> Backlog:
+    """A backlog of stored messages; seq and number are the same."""
+    backlog = Backlog(True, MemoryUse())
+    for seq in range(1, count + 1):
+        backlog.append(stored(seq, seq))
+    return backlog
+
+
+COST = int(reference_of(1).message.cost)
+
+
+def test_what_fits_the_window_is_not_split() -> None:
+    backlog = stored_backlog(3)
+    assert not backlog.split(3 * COST)
+    assert backlog.at_hand == 3
+    assert backlog.split(2 * COST)
+    assert (backlog.at_hand, backlog.behind) == (2, 1)
+    assert backlog.split(0)
+    assert (backlog.at_hand, backlog.behind) == (2, 1)
+
+
+def test_a_window_has_one_message_however_large_it_is() -> None:
+    backlog = stored_backlog(3)
+    assert backlog.split(1)
+    assert backlog.at_hand == 1
+
+
+def test_without_a_window_nothing_stays_at_hand() -> None:
+    backlog = stored_backlog(3)
+    assert backlog.split(0)
+    assert (backlog.at_hand, backlog.behind) == (0, 3)
+
+
+def test_only_what_is_written_is_dropped() -> None:
+    backlog = stored_backlog(4)
+    backlog.split(0)
+    written = written_to(3)
+    assert backlog.drop_next(written)
+    assert backlog.drop_next(written)
+    assert not backlog.drop_next(written)
+    assert (backlog.cold_first, backlog.cold_last) == (1, 2)
+    assert (backlog.count, backlog.cold_stored, backlog.cold_paged) == (4, 2, 0)
+
+
+def test_numbers_of_a_transient_queue_say_nothing_of_its_messages() -> None:
+    backlog = Backlog(False, MemoryUse())
+    backlog.append(stored(1, 1))
+    backlog.split(0)
+    assert not backlog.drop_next(written_to(100))
+
+
+def test_what_the_paging_log_lost_stays_in_memory() -> None:
+    backlog = Backlog(False, MemoryUse())
+    for seq in (1, 2):
+        reference = reference_of(seq)
+        reference.page = seq
+        backlog.append(reference)
+    backlog.split(0)
+    written = written_to(1, 10)
+    written.lost_pages = {2}
+    assert backlog.drop_next(written)
+    assert not backlog.drop_next(written)
+
+
+def test_the_head_is_dropped_from_its_end() -> None:
+    backlog = stored_backlog(4)
+    backlog.split(3 * COST)
+    written = written_to(4)
+    assert backlog.drop_last_of_head(written)
+    assert backlog.drop_last_of_head(written)
+    assert (backlog.cold_first, backlog.cold_last) == (2, 3)
+    assert (backlog.at_hand, backlog.behind) == (1, 3)
+    assert backlog.drop_last_of_head(written)
+    assert not backlog.drop_last_of_head(written)
+
+
+def test_what_is_loaded_stands_before_what_is_still_cold() -> None:
+    backlog = stored_backlog(4)
+    backlog.split(0)
+    for _ in range(4):
+        backlog.drop_next(written_to(5))
+    backlog.load([stored(1, 0), stored(2, 0)], 3)
+    assert not backlog.is_cold_over
+    assert seqs_at_hand(backlog) == [1, 2]
+    backlog.load([stored(3, 0), stored(4, 0)], 5)
+    assert backlog.is_cold_over
+    backlog.join()
+    assert seqs_at_hand(backlog) == [3, 4]
+    assert (backlog.count, backlog.size) == (0, 0)
+
+
+def test_the_parts_are_joined_in_order() -> None:
+    backlog = Backlog(False, MemoryUse())
+    for seq in range(1, 6):
+        backlog.append(reference_of(seq))
+    backlog.split(2 * COST)
+    backlog.leave()
+    backlog.append(reference_of(6))
+    backlog.join()
+    assert seqs_at_hand(backlog) == [1, 2, 3, 4, 5, 6]
+
+
+def test_what_was_lost_on_the_disk_is_not_counted_for_ever() -> None:
+    backlog = Backlog(True, MemoryUse())
+    backlog.restore(1, 9, 5, 500)
+    assert (backlog.count, backlog.size) == (5, 500)
+    backlog.lose_cold(1, 0)
+    assert backlog.count == 4
+    backlog.load([stored(3, 0)], 10)
+    assert backlog.is_cold_over
+    backlog.join()
+    assert seqs_at_hand(backlog) == [3]
+    assert (backlog.count, backlog.size) == (0, 0)
+
+
+def test_what_is_missing_between_the_folded_is_known_to_be_settled() -> None:
+    backlog = stored_backlog(9)
+    taken = [backlog.pop() for _ in range(7)]
+    for at in (5, 1):
+        backlog.put_back(taken[at])
+    backlog.fold_returned(10)
+    assert [seq for seq in range(1, 10) if seq in backlog.holes] == [3, 4, 5, 7]
+    assert seqs_at_hand(backlog) == [2, 6, 8, 9]
+
+
+@pytest.mark.parametrize("is_dropped", [True, False])
+def test_the_last_hole_ends_before_what_follows_wherever_that_is(
+    is_dropped: bool,
+) -> None:
+    backlog = stored_backlog(5)
+    taken = [backlog.pop() for _ in range(3)]
+    backlog.split(0)
+    if is_dropped:
+        backlog.drop_next(written_to(6))
+    backlog.put_back(taken[0])
+    backlog.fold_returned(6)
+    assert [seq for seq in range(1, 6) if seq in backlog.holes] == [2, 3]
+
+
+def test_the_last_hole_ends_before_the_next_message_if_nothing_follows() -> None:
+    backlog = stored_backlog(3)
+    taken = [backlog.pop() for _ in range(3)]
+    backlog.put_back(taken[0])
+    backlog.fold_returned(4)
+    assert [seq for seq in range(1, 6) if seq in backlog.holes] == [2, 3]
+
+
+def test_what_came_back_can_be_paged_unless_the_log_is_past_it() -> None:
+    backlog = Backlog(True, MemoryUse())
+    for seq in (1, 2, 3):
+        backlog.put_back(stored(seq, seq) if seq == 1 else reference_of(seq))
+    assert backlog.can_be_paged(1)
+    assert not backlog.can_be_paged(2)
+
+
+def seqs_at_hand(backlog: Backlog) -> list[int]:
+    return [int(backlog.pop().seq) for _ in range(int(backlog.at_hand))]
