@@ -5,7 +5,7 @@
     BUILDING     loop: the next slice of a checkpoint
     WRITING      step: its file
     MERGING      loop and steps in turn (see merge.py)
-    REPOINTING   loop: runs of the merged segments, some queues at a time
+    REPOINTING   loop: runs of the merged segments, some queues at a time (merger.py)
 
 `advance` does a slice of work on the loop and returns a step when one is to be run;
 until `complete` has it back nothing else happens here. A slice is about two thousand
@@ -31,29 +31,18 @@ from store.checkpoint_files import KeptCheckpoints
 from store.checkpointer import Checkpointer, CheckpointStep
 from store.filesystem import FileSystem
 from store.index import Index, SegmentState
-from store.merge import Merge, MergePhase
-from store.merge_plan import (
-    COUNT_MAX,
-    MergePlan,
-    SegmentUse,
-    is_due,
-    plan_join,
-    plan_merge,
-)
-from store.merge_step import MergeSource, MergeStep
+from store.merge_plan import COUNT_MAX
+from store.merge_step import MergeStep
+from store.merger import Merger
 from store.options import StoreOptions
 from store.remover import RemovalStep, Remover
 from store.segment import name_of
-from store.segment_index import QueueShare, index_path
+from store.segment_index import index_path
 from store.statistics import StoreStatistics
 
 # What a slice does: messages looked at, or numbers copied.
 _UNITS: Final = 2_000
 _ALL_UNITS: Final = 1 << 40
-# What re-pointing a queue costs, besides its runs and the bits of its dead seqs.
-_QUEUE_UNITS: Final = 20
-_RUNS_A_UNIT: Final = 16
-
 # How often all segments are looked at while nothing happens.
 _LOOK_PAUSE_MS: Final = 250
 _RETRY_PAUSE_MS: Final = 60_000
@@ -94,23 +83,19 @@ class Maintenance:
     """Everything that is done to a log besides writing and reading it."""
 
     __slots__ = (
-        "_blocked",
         "_checkpoint_retry_ms",
         "_checkpointer",
         "_directory",
-        "_filesystem",
         "_index",
         "_is_in_flight",
         "_look_ms",
-        "_merge",
         "_merge_retry_ms",
+        "_merger",
         "_now_ms",
         "_options",
         "_removal_retry_ms",
         "_remover",
-        "_shares",
         "_statistics",
-        "_store_uuid",
         "phase",
         "problems",
     )
@@ -127,9 +112,7 @@ class Maintenance:
         now_ms: i64,
     ) -> None:
         """Look after the log in a directory, without checkpoints if none are kept."""
-        self._filesystem = filesystem
         self._directory = directory
-        self._store_uuid = store_uuid
         self._options = options
         self._index = index
         self._statistics = statistics
@@ -139,11 +122,15 @@ class Maintenance:
                 filesystem, directory, store_uuid, options, index, kept, now_ms
             )
         self._remover = Remover(filesystem, directory)
-        self._merge: Merge | None = None
-        # What the merged file holds of queues that are not re-pointed yet.
-        self._shares: list[QueueShare] = []
-        # Segments that are not merged any more in this process.
-        self._blocked: set[int] = set()
+        self._merger = Merger(
+            filesystem,
+            directory,
+            store_uuid,
+            options,
+            index,
+            statistics,
+            kept is not None,
+        )
         self._is_in_flight = False
         self._now_ms = now_ms
         self._look_ms = now_ms
@@ -217,7 +204,7 @@ class Maintenance:
         elif self.phase is Phase.BUILDING:
             step = self._build()
         elif self.phase is Phase.MERGING:
-            step = self._advance_merge()
+            step = self._merger.advance(_UNITS)
         else:
             assert self.phase is Phase.REPOINTING, "else a step is out"
             self._repoint(_UNITS)
@@ -251,8 +238,8 @@ class Maintenance:
             return step
         if self._is_checkpoint_due(survey.uncovered_size):
             return self._build()
-        if self._plan_merge(survey):
-            return self._advance_merge()
+        if self._begin_merge(survey):
+            return self._merger.advance(_UNITS)
         return None
 
     # -- looking
@@ -285,25 +272,6 @@ class Maintenance:
                 if state.live_size * COUNT_MAX <= size_max:
                     survey.small += 1
         return survey
-
-    def _uses(self) -> list[SegmentUse]:
-        """Return all files, oldest first, as the plan of a merge wants them."""
-        needed = self._needed_segment
-        uses: list[SegmentUse] = []
-        for number in sorted(self._index.segments):
-            state = self._index.segments[number]
-            if state.has_file:
-                uses.append(
-                    SegmentUse(
-                        state.first_number,
-                        state.number,
-                        state.file_size,
-                        state.live_size,
-                        state.references,
-                        number < needed and number not in self._blocked,
-                    )
-                )
-        return uses
 
     # -- removing
 
@@ -365,99 +333,34 @@ class Maintenance:
 
     # -- merges
 
-    def _plan_merge(self, survey: Survey) -> bool:
-        """Begin a merge if one is due."""
-        options = self._options
-        has_garbage = survey.mostly_garbage >= options.garbage_segments
+    def _begin_merge(self, survey: Survey) -> bool:
+        """Begin a merge if one is due; a look at the counts tells most often."""
+        has_garbage = survey.mostly_garbage >= self._options.garbage_segments
         is_paused = self._now_ms < self._merge_retry_ms
         if is_paused or not (has_garbage or survey.small >= COUNT_MAX):
             return False
-        uses = self._uses()
-        plan: MergePlan | None = None
-        percent = int(options.garbage_ratio * 100)
-        if is_due(uses, percent, options.garbage_segments):
-            plan = plan_merge(uses, options.segment_size)
-        if plan is None:
-            plan = plan_join(uses, options.segment_size)
-        if plan is None:
+        if not self._merger.begin(self._needed_segment):
             return False
-        sources: list[MergeSource] = []
-        for use in uses[plan.first : plan.last + 1]:
-            sources.append(MergeSource(self._directory, use.first_number, use.number))
-        self._merge = Merge(
-            self._filesystem,
-            self._directory,
-            self._store_uuid,
-            self._index,
-            sources,
-            self._checkpointer is not None,
-        )
         self.phase = Phase.MERGING
         return True
 
-    def _advance_merge(self) -> MergeStep | None:
-        assert self._merge is not None, "begun before it goes on"
-        return self._merge.advance(_UNITS)
-
     def _on_merge_step(self, step: MergeStep) -> None:
-        merge = self._merge
-        assert merge is not None, "steps are of the merge that goes on"
-        merge.complete(step)
-        if merge.phase is MergePhase.PUBLISHED:
-            self._on_published(merge)
-        elif merge.phase is MergePhase.ENDED:
-            self._on_ended(merge)
-
-    def _on_published(self, merge: Merge) -> None:
-        """From now on the new file is read in place of the last of the old ones.
-
-        The others are read until the runs of all queues are re-pointed.
-        """
-        self._index.adopt_segment(
-            int(merge.first_number), int(merge.number), int(merge.file_size)
-        )
-        self._statistics.merges += 1
-        self._statistics.merged_bytes += merge.copied_size
-        self._shares = merge.index_of_new.shares()
-        self.phase = Phase.REPOINTING
-
-    def _on_ended(self, merge: Merge) -> None:
-        self._merge = None
-        self.phase = Phase.IDLE
-        if merge.damaged_number > 0:
-            self._blocked.add(int(merge.damaged_number))
-        if merge.is_name_uncertain:
-            for source in merge.sources:
-                self._blocked.add(int(source.number))
-        if merge.problem:
-            self._merge_retry_ms = self._now_ms + _RETRY_PAUSE_MS
-            self.problems.append(
-                f"segments {merge.first_number} to {merge.number} stay as they are: "
-                f"{merge.problem}"
-            )
+        merger = self._merger
+        merger.complete(step)
+        if merger.is_repointing:
+            self.phase = Phase.REPOINTING
+        elif not merger.is_busy:
+            self.phase = Phase.IDLE
+            if merger.problem:
+                self._merge_retry_ms = self._now_ms + _RETRY_PAUSE_MS
+                self.problems.append(merger.problem)
 
     def _repoint(self, units: i64) -> None:
-        """Make one run of those in the merged segments, queue by queue."""
-        merge = self._merge
-        assert merge is not None, "there is a file to point to"
-        state = self._index.segment(int(merge.number))
-        while len(self._shares) > 0:
-            if units <= 0:
-                return
-            share = self._shares.pop()
-            queue = self._index.queues.get(int(share.queue_id))
-            if queue is not None:
-                units -= _QUEUE_UNITS + queue.run_count // _RUNS_A_UNIT
-                units -= (share.last - share.first) // _UNITS
-                queue.merge_runs(state, share.count, share.size)
-        for source in merge.sources:
-            if source.number != merge.number:
-                left = self._index.segment(int(source.number)).references
-                assert left == 0, "all that is live was copied"
-                self._index.drop_segment(int(source.number))
-            self._spare(source.first_number, source.number)
-        self._merge = None
-        self.phase = Phase.IDLE
+        self._merger.advance(units)
+        if not self._merger.is_busy:
+            for source in self._merger.take_spare():
+                self._spare(source.first_number, source.number)
+            self.phase = Phase.IDLE
 
     # -- a clean stop
 
@@ -472,9 +375,9 @@ class Maintenance:
             self._repoint(_ALL_UNITS)
         elif self.phase is Phase.BUILDING:
             self.phase = Phase.IDLE
-        elif self.phase is Phase.MERGING and self._merge is not None:
+        elif self.phase is Phase.MERGING:
             self._is_in_flight = True
-            return self._merge.abandon()
+            return self._merger.abandon()
         return None
 
     def final_checkpoint_step(
