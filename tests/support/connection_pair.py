@@ -182,12 +182,13 @@ class Bench:
         """Let go of what is too much, until nothing more can go."""
         pager = self.broker.pager
         is_first = True
-        while is_first or pager.has_work or self._write_pages():
+        while is_first or pager.has_work or self.write_pages():
             is_first = False
             self.now_ms += int(PAUSE_MS)
             pager.turn(self.now_ms)
 
-    def _write_pages(self) -> bool:
+    def write_pages(self) -> bool:
+        """Let the paging log have what waits for it; return whether that was anything."""
         step = self.broker.pager.begin_paging(self.now_ms)
         if step is None:
             return False
