@@ -57,6 +57,7 @@ class LogSurvey:
         "_highest",
         "_known",
         "_unknown",
+        "behind",
         "checkpoint_paths",
         "directory",
         "end",
@@ -94,6 +95,8 @@ class LogSurvey:
         self.findings: list[Finding] = []
         # Paths of what must not be used: another store's, or nobody's.
         self.foreign: list[str] = []
+        # Of segments behind the end of the log: nothing was ever durable in them.
+        self.behind: list[str] = []
         # Of all checkpoints that are this store's, good or not.
         self.checkpoint_paths: list[str] = []
         self.files: list[SegmentFile] = []
@@ -144,7 +147,9 @@ class LogSurvey:
         files.files = [file for file in files.files if self._is_ours(file)]
         if self.position is not None:
             self.is_clean = clean_batch(self.filesystem, files, self.position) > 0
+        found = [file.path for file in files.files]
         self.end = find_log_end(files, self.reader, self.position)
+        self.behind = found[len(files.files) :]
         self._end_damages = list(self.reader.damages)
         self.reader.damages.clear()
         if self.end is not None:

@@ -9,6 +9,7 @@ brought into a state from which a broker starts as after a clean stop:
     wrong index files      moved aside and made again
     the index              told all that can be read; what it needs and is not there
                            is settled
+    behind the log's end   segments that were prepared, or are torn: moved aside
     a new last segment     with nothing but the mark of a clean stop in it
     a new checkpoint       of that index, which begins there; the others are moved aside
 
@@ -222,6 +223,8 @@ class Repair:
     def _end(self) -> None:
         """End the log as a clean stop does, and let a checkpoint begin there."""
         survey = self.survey
+        # Between others they would pass for damaged.
+        self.lines.extend(move_aside(self._filesystem, survey.directory, survey.behind))
         number = survey.next_number
         marker = BatchWriter(number, survey.next_batch, number, HEADER_SIZE)
         self._write_segment(number, number, marker.finish())

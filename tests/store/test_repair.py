@@ -12,7 +12,7 @@ from store.segment import HEADER_SIZE, header_of
 from store.segment_index import index_path
 from tests.support.log_tools import damages, repair, survey_of, verified
 from tests.support.memory_filesystem import MemoryFileSystem
-from tests.support.written_log import DIRECTORY, LOG, WrittenLog, live_seqs
+from tests.support.written_log import DIRECTORY, LOG, UUID, WrittenLog, live_seqs
 
 FIRST = f"{LOG}/00000001.seg"
 FIRST_RECORD = HEADER_SIZE + batch.HEADER_SIZE
@@ -222,6 +222,26 @@ def test_a_record_that_nobody_knows_is_saved_and_left_out() -> None:
     repaired(log)
     (name,) = [name for name in quarantine(log) if name.endswith(".bin")]
     assert log.filesystem.read_file(f"{QUARANTINE}/{name}") == saved
+    start(log)
+
+
+def test_a_segment_that_was_only_prepared_does_not_pass_for_a_damaged_one() -> None:
+    log = long_log()
+    log.put(f"{LOG}/00000005.seg", header_of(5, 5, UUID) + bytes(4096))
+    log.filesystem.damage(FIRST, FIRST_RECORD + 60)
+    repaired(log)
+    lose(log, 1, 10)
+    start(log)
+
+
+def test_a_torn_segment_behind_one_that_is_missing_is_moved_aside() -> None:
+    log = long_log()
+    log.filesystem.remove(log.path_of(4))
+    del log.filesystem.content(log.path_of(3))[89:]
+    repaired(log)
+    assert "00000003.seg" in quarantine(log)
+    lose(log, 1, 31, 41)
+    lose(log, 2, 3, 4)
     start(log)
 
 

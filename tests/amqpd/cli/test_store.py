@@ -212,6 +212,17 @@ def test_a_damaged_record_is_found_repaired_and_kept(
     assert publish(place, 1) == 40
 
 
+def test_a_directory_whose_broker_was_killed_is_repaired(
+    place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    # The next segment is there already, and allocated.
+    publish(place, 12, is_killed=True)
+    damage(place / "log" / "00000001.seg", 500)
+    assert run("repair", place) == EXIT_SOUND
+    assert run("verify", place) == EXIT_SOUND
+    assert publish(place, 1) == 52
+
+
 def test_a_torn_index_file_is_no_damage_and_a_repair_makes_it_again(
     place: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
