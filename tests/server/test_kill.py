@@ -3,6 +3,9 @@
 Several pika and aio-pika connections publish persistent messages with confirms. At a
 moment drawn at random the broker is killed. After the restart every confirmed message
 must be there exactly once and in its place; one that was not confirmed may be there.
+All of it once with memory for everything, and once with so little, and with so small
+files, that messages leave memory, files are merged and checkpoints are written all the
+time.
 The seed is printed; `AMQPD_KILL_SEED` sets it, `AMQPD_FULL=1` runs all rounds.
 """
 
@@ -30,6 +33,15 @@ SEED = int(os.environ.get("AMQPD_KILL_SEED", "0")) or random.SystemRandom().getr
 )
 
 BODY_PADDING = b"." * 200
+
+LITTLE_OF_EVERYTHING = """
+[memory]
+cold_budget = 1_048_576
+total_budget = 1_048_576
+[store]
+segment_size = 65_536
+garbage_percent = 10
+"""
 
 
 class Journal:
@@ -151,10 +163,14 @@ def drain(url: str, queue: str) -> list[tuple[int, int]]:
     return names
 
 
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AmqpdServer]:
+@pytest.fixture(
+    scope="module", params=["", LITTLE_OF_EVERYTHING], ids=["plenty", "little"]
+)
+def server(
+    tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
+) -> Iterator[AmqpdServer]:
     data_dir: Path = tmp_path_factory.mktemp("kill") / "data"
-    with AmqpdServer(data_dir=data_dir) as running:
+    with AmqpdServer(data_dir=data_dir, config=request.param) as running:
         yield running
 
 

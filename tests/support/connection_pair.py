@@ -188,7 +188,7 @@ class Bench:
             pager.turn(self.now_ms)
 
     def write_pages(self) -> bool:
-        """Let the paging log have what waits for it; return whether that was anything."""
+        """Write what waits for the paging log; return whether anything did."""
         step = self.broker.pager.begin_paging(self.now_ms)
         if step is None:
             return False
