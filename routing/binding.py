@@ -3,13 +3,15 @@
 A new exchange type is one file with one subclass of `BindingTable` and one line in
 `exchange_types`. It never sees queues or exchanges: a binding leads to a `Target`,
 and matching appends targets to a list. The same target may be appended many times;
-whoever asked passes over those that it has seen.
+whoever asked passes over those that it has seen. What is routed is a `Routable`.
 """
 
 from abc import ABC, abstractmethod
 from typing import final
 
 from mypy_extensions import i64
+
+from routing.routable import Routable
 
 
 @final
@@ -82,7 +84,7 @@ class BindingTable(ABC):
         """Make an empty table for an exchange declared with these arguments.
 
         Raises:
-            BindingInvalid: the type cannot work with them.
+            ArgumentsInvalid: the type cannot work with them.
         """
         self.asks_message = False
 
@@ -99,7 +101,5 @@ class BindingTable(ABC):
         """Take out a binding that is in the table."""
 
     @abstractmethod
-    def match(
-        self, keys: list[bytes], headers: dict[str, object], found: list[Target]
-    ) -> None:
-        """Append where a message with these keys and headers goes, in any order."""
+    def match(self, routable: Routable, found: list[Target]) -> None:
+        """Append where it goes, in any order."""

@@ -7,6 +7,7 @@ lookup of the broker's. It is for messages that come to it as an alternate excha
 from typing import final
 
 from routing.binding import Binding, BindingTable, Target
+from routing.routable import Routable
 
 
 @final
@@ -23,10 +24,8 @@ class DefaultTable(BindingTable):
     def remove(self, binding: Binding) -> None:
         raise AssertionError("the default exchange has no bindings")
 
-    def match(
-        self, keys: list[bytes], headers: dict[str, object], found: list[Target]
-    ) -> None:
-        for key in keys:
+    def match(self, routable: Routable, found: list[Target]) -> None:
+        for key in routable.keys:
             target = self._destinations.get(key.decode("utf-8", "surrogateescape"))
             if target is not None:
                 found.append(target)

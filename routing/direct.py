@@ -3,6 +3,7 @@
 from typing import final
 
 from routing.binding import Binding, BindingTable, Target
+from routing.routable import Routable
 
 
 @final
@@ -22,10 +23,8 @@ class DirectTable(BindingTable):
         if not same_key:
             del self._by_key[binding.key]
 
-    def match(
-        self, keys: list[bytes], headers: dict[str, object], found: list[Target]
-    ) -> None:
-        for key in keys:
+    def match(self, routable: Routable, found: list[Target]) -> None:
+        for key in routable.keys:
             same_key = self._by_key.get(key)
             if same_key is not None:
                 found.extend(same_key.values())

@@ -29,6 +29,10 @@ class UnknownDestination(RoutingError):
         self.name = name
 
 
+class ArgumentsInvalid(RoutingError):
+    """The exchange type cannot work with these arguments of its declaration."""
+
+
 class BindingInvalid(RoutingError):
     """The exchange type does not understand these arguments."""
 
@@ -51,3 +55,20 @@ class BindingTypeInvalid(BindingInvalid):
             f"Invalid {self.key} field type {type_name} "
             f"(value {self.value!r}); expected longstr"
         )
+
+
+def as_erlang(value: object) -> str:
+    """Return a value as RabbitMQ's texts show it, which print Erlang terms."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, str):
+        value = value.encode("utf-8", "surrogateescape")
+    if not isinstance(value, (bytes, bytearray)):
+        return str(value)
+    if not value:
+        return "<<>>"
+    text = value.decode("ascii", "replace")
+    if text.isascii() and text.isprintable():
+        quoted = text.replace("\\", "\\\\").replace('"', '\\"')
+        return f'<<"{quoted}">>'
+    return f"<<{','.join([str(octet) for octet in value])}>>"

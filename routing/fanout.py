@@ -3,6 +3,7 @@
 from typing import final
 
 from routing.binding import Binding, BindingTable, Target
+from routing.routable import Routable
 
 
 @final
@@ -19,7 +20,5 @@ class FanoutTable(BindingTable):
     def remove(self, binding: Binding) -> None:
         del self._targets[binding]
 
-    def match(
-        self, keys: list[bytes], headers: dict[str, object], found: list[Target]
-    ) -> None:
+    def match(self, routable: Routable, found: list[Target]) -> None:
         found.extend(self._targets.values())

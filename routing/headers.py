@@ -21,6 +21,7 @@ from typing import Final, final
 
 from routing.binding import Binding, BindingTable, Target
 from routing.errors import BindingInvalid, BindingTypeInvalid
+from routing.routable import Routable
 
 _MATCH_KEY: Final = "x-match"
 _MATCH_ALL: Final = ("all", "all-with-x")
@@ -139,9 +140,8 @@ class HeadersTable(BindingTable):
             if waiting.is_empty():
                 del self._waiting[criterion.name]
 
-    def match(
-        self, keys: list[bytes], headers: dict[str, object], found: list[Target]
-    ) -> None:
+    def match(self, routable: Routable, found: list[Target]) -> None:
+        headers = routable.headers()
         found.extend(self._unconditional.values())
         for name, value in headers.items():
             waiting = self._waiting.get(name)

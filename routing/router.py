@@ -1,6 +1,6 @@
 """The exchanges and bindings of one virtual host, and the walk through them.
 
-    resolve("in", [b"a.b"], None)
+    resolve("in", Routable([b"a.b"]))
 
     in (topic) --a.*--> jobs
                --#----> archive (fanout) ---> cold      destinations: jobs, cold
@@ -22,27 +22,29 @@ from mypy_extensions import i64
 
 from routing.binding import Binding, Target
 from routing.default import DefaultTable
+from routing.dice import Dice
 from routing.errors import UnknownDestination, UnknownSource
 from routing.exchange_types import new_table
+from routing.recent_history import RecentHistoryTable
 from routing.resolution import Destination, Exchange, Resolution
+from routing.routable import Routable
 
 D = TypeVar("D")
 
 DEFAULT_EXCHANGE: Final = ""
 
-_NO_HEADERS: Final[dict[str, object]] = {}
-
 
 @final
 class Router(Generic[D]):
-    """Routes keys and headers to destinations of type D."""
+    """Routes to destinations of type D; what is random in it follows from the seed."""
 
-    def __init__(self) -> None:
+    def __init__(self, seed: i64 = 0) -> None:
         self._exchanges: dict[str, Exchange] = {}
         self._destinations: dict[str, Target] = {}
         self._default = Exchange(
             DEFAULT_EXCHANGE, DefaultTable(self._destinations), None
         )
+        self._dice = Dice(seed)
         # Who names an exchange (which may not exist) as alternate.
         self._by_alternate: dict[str, dict[str, Exchange]] = {}
         self._walk: i64 = 0
@@ -60,10 +62,11 @@ class Router(Generic[D]):
 
         Raises:
             UnknownExchangeType: no such type.
-            BindingInvalid: the type cannot work with the arguments.
+            ArgumentsInvalid: the type cannot work with the arguments.
         """
         assert name not in self._exchanges and name != DEFAULT_EXCHANGE
-        exchange = Exchange(name, new_table(type_name, arguments), None)
+        table = new_table(type_name, arguments, self._dice)
+        exchange = Exchange(name, table, None)
         self._exchanges[name] = exchange
         self.set_alternate(name, alternate)
         # Messages that found no alternate so far may go here now.
@@ -183,17 +186,20 @@ class Router(Generic[D]):
 
     # -- routing
 
-    def resolve(
-        self, exchange: str, keys: list[bytes], headers: dict[str, object] | None
-    ) -> Resolution[D]:
-        """Return where a message goes that is published to an exchange.
+    def history(self, exchange: str) -> list[Routable]:
+        """Return the messages that the exchange keeps for newcomers, oldest first."""
+        source = self._exchanges.get(exchange)
+        if source is None or not isinstance(source.table, RecentHistoryTable):
+            return []
+        return source.table.history()
+
+    def resolve(self, exchange: str, routable: Routable) -> Resolution[D]:
+        """Return where it goes when it is published to an exchange.
 
         Raises:
             UnknownSource: there is no such exchange.
         """
         first = self._exchange(exchange)
-        if headers is None:
-            headers = _NO_HEADERS
         self._walk += 1
         first.seen_in = self._walk
         crossed = [first]
@@ -202,7 +208,7 @@ class Router(Generic[D]):
         # The list grows while it is walked: that is the breadth-first queue.
         for here in crossed:
             asks_message = asks_message or here.table.asks_message
-            for target in self._next(here, keys, headers):
+            for target in self._next(here, routable):
                 if target.seen_in == self._walk:
                     continue
                 target.seen_in = self._walk
@@ -212,12 +218,10 @@ class Router(Generic[D]):
                     destinations.append(cast(D, cast(Destination, target).value))
         return Resolution(destinations, crossed, asks_message)
 
-    def _next(
-        self, exchange: Exchange, keys: list[bytes], headers: dict[str, object]
-    ) -> list[Target]:
+    def _next(self, exchange: Exchange, routable: Routable) -> list[Target]:
         """Return where an exchange sends a message, itself or by its alternate."""
         found: list[Target] = []
-        exchange.table.match(keys, headers, found)
+        exchange.table.match(routable, found)
         if not found and exchange.alternate is not None:
             alternate = self._target(exchange.alternate, True)
             if exchange.alternate == DEFAULT_EXCHANGE:

@@ -3,6 +3,7 @@
 from typing import final
 
 from routing.binding import Binding, BindingTable, Target
+from routing.routable import Routable
 from routing.topic_trie import TopicTrie
 
 
@@ -20,8 +21,6 @@ class TopicTable(BindingTable):
     def remove(self, binding: Binding) -> None:
         self._trie.remove(binding)
 
-    def match(
-        self, keys: list[bytes], headers: dict[str, object], found: list[Target]
-    ) -> None:
-        for key in keys:
+    def match(self, routable: Routable, found: list[Target]) -> None:
+        for key in routable.keys:
             self._trie.match(key, found)

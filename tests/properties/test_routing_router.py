@@ -15,6 +15,7 @@ from routing.router import Router
 from tests.properties.test_routing_headers import naive_match as headers_match
 from tests.properties.test_routing_topic_trie import naive_match as topic_match
 from tests.properties.test_routing_topic_trie import words
+from tests.support.routing import Sent
 
 exchanges = st.sampled_from(["A", "B", "C", "D"])
 alternates = st.sampled_from([None, "", "A", "B", "C", "D"])
@@ -207,7 +208,7 @@ class RouterMachine(RuleBasedStateMachine):
     def ask(self, exchange: str, key: bytes, headers: dict[str, object] | None) -> None:
         if exchange not in self.types:
             return
-        resolution = self.router.resolve(exchange, [key], headers)
+        resolution = self.router.resolve(exchange, Sent(key, headers=headers))
         found, crossed = self.walk(exchange, key, headers or {})
         assert len(resolution.destinations) == len(found)
         assert set(resolution.destinations) == found

@@ -4,12 +4,13 @@ import pytest
 
 from routing.binding import Binding, Target
 from routing.default import DefaultTable
+from routing.routable import Routable
 
 
 def test_a_key_is_the_name_of_a_destination() -> None:
     target = Target()
     found: list[Target] = []
-    DefaultTable({"é": target}).match(["é".encode(), b"other"], {}, found)
+    DefaultTable({"é": target}).match(Routable(["é".encode(), b"other"]), found)
     assert found == [target]
 
 

@@ -1,5 +1,6 @@
 """Exchanges, bindings, and the walk through them."""
 
+from collections import Counter
 from collections.abc import Callable
 
 import pytest
@@ -12,7 +13,9 @@ from routing.errors import (
     UnknownSource,
 )
 from routing.resolution import Resolution
+from routing.routable import Routable
 from routing.router import Router
+from tests.support.routing import Sent
 
 
 def binding(source: str, destination: str, key: bytes = b"k") -> Binding:
@@ -33,7 +36,7 @@ def router(*bound: tuple[str, str]) -> Router[str]:
 
 
 def resolve(made: Router[str], exchange: str = "A") -> Resolution[str]:
-    return made.resolve(exchange, [b"k"], None)
+    return made.resolve(exchange, Routable([b"k"]))
 
 
 def found(made: Router[str], exchange: str = "A") -> str:
@@ -80,8 +83,11 @@ def test_every_key_is_used() -> None:
     made = router()
     made.bind(binding("A", "p", b"1"))
     made.bind(binding("A", "q", b"2"))
-    assert made.resolve("A", [b"2", b"3"], None).destinations == ["queue q"]
-    assert made.resolve("A", [b"1", b"2"], None).destinations == ["queue p", "queue q"]
+    assert made.resolve("A", Routable([b"2", b"3"])).destinations == ["queue q"]
+    assert made.resolve("A", Routable([b"1", b"2"])).destinations == [
+        "queue p",
+        "queue q",
+    ]
 
 
 def test_headers_reach_headers_exchanges_and_none_are_no_headers() -> None:
@@ -89,8 +95,8 @@ def test_headers_reach_headers_exchanges_and_none_are_no_headers() -> None:
     made.add_exchange("H", "headers", None, {})
     made.bind(Binding("A", "H", True, b"k", {}, b""))
     made.bind(Binding("H", "q", False, b"", {"a": 1}, b"\x01aI\x00\x00\x00\x01"))
-    assert made.resolve("A", [b"k"], {"a": 1}).destinations == ["queue q"]
-    assert made.resolve("A", [b"k"], None).destinations == []
+    assert made.resolve("A", Sent(b"k", headers={"a": 1})).destinations == ["queue q"]
+    assert made.resolve("A", Routable([b"k"])).destinations == []
 
 
 def test_a_walk_that_crosses_a_headers_exchange_asks_the_message() -> None:
@@ -98,7 +104,7 @@ def test_a_walk_that_crosses_a_headers_exchange_asks_the_message() -> None:
     made.add_exchange("H", "headers", None, {})
     made.bind(Binding("B", "H", True, b"k", {}, b""))
     assert resolve(made).asks_message
-    assert not made.resolve("A", [b"other"], None).asks_message
+    assert not made.resolve("A", Routable([b"other"])).asks_message
 
 
 # -- alternate exchanges
@@ -150,8 +156,8 @@ def test_a_missing_alternate_is_passed_over() -> None:
 def test_the_default_exchange_as_alternate_leads_to_the_queue_of_that_name() -> None:
     made = router()
     made.set_alternate("A", "")
-    assert made.resolve("A", [b"q"], None).destinations == ["queue q"]
-    assert made.resolve("A", [b"nobody"], None).destinations == []
+    assert made.resolve("A", Routable([b"q"])).destinations == ["queue q"]
+    assert made.resolve("A", Routable([b"nobody"])).destinations == []
 
 
 # -- changing
@@ -414,3 +420,39 @@ def test_changes_of_two_exchanges_never_cancel_out(
     change(made)
     made.set_alternate("A", "B")
     assert not resolution.is_current()
+
+
+def test_the_history_of_an_exchange_is_what_came_by() -> None:
+    made = router()
+    made.add_exchange("X", "x-recent-history", None, {})
+    made.bind(binding("A", "X"))
+    message = Sent(b"k")
+    made.resolve("A", message)
+    assert made.history("X") == [message]
+    assert made.history("A") == []
+    assert made.history("missing") == []
+
+
+def test_random_exchanges_in_a_line_draw_apart() -> None:
+    made = Router[str](seed=7)
+    for name in "XYZ":
+        made.add_exchange(name, "x-random", None, {})
+    for name in "pqrs":
+        made.add_destination(name, name)
+    for way in ["XY", "XZ", "Yp", "Yq", "Zr", "Zs"]:
+        made.bind(binding(way[0], way[1]))
+    found = Counter(made.resolve("X", Sent(b"k")).destinations[0] for _ in range(4_000))
+    assert set(found) == set("pqrs")
+    assert all(900 < count < 1_100 for count in found.values())
+
+
+def test_one_of_a_seed_draws_what_another_of_it_draws() -> None:
+    drawn = []
+    for _ in range(2):
+        made = Router[str](seed=7)
+        made.add_exchange("X", "x-random", None, {})
+        for name in "pqrs":
+            made.add_destination(name, name)
+            made.bind(binding("X", name))
+        drawn.append([made.resolve("X", Sent(b"k")).destinations for _ in range(20)])
+    assert drawn[0] == drawn[1]

@@ -6,6 +6,7 @@ from pamqp import commands
 from amqpd.broker.queue import Queue
 from amqpd.broker.routes import ENTRIES_MAX, Route, RouteCache
 from routing.binding import Binding
+from routing.routable import Routable
 from routing.router import Router
 from tests.support.connection_pair import Bench, ConnectionPair, method
 from tests.support.content import publish
@@ -44,7 +45,7 @@ def test_a_route_by_an_exchange_is_current_until_its_bindings_change(
     router: Router[Queue] = Router()
     router.add_exchange("x", kind, None, {})
     router.add_destination("q", queue)
-    resolution = router.resolve("x", [b"k"], {})
+    resolution = router.resolve("x", Routable([b"k"]))
     found = Route(TO_EXCHANGE + b"\xce", "x", resolution.destinations, resolution)
     assert found.asks_message is (kind == "headers")
     assert found.is_current()

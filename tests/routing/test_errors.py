@@ -1,0 +1,22 @@
+"""Values in RabbitMQ's texts."""
+
+import pytest
+
+from routing.errors import as_erlang
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        (5, "5"),
+        (True, "true"),
+        (False, "false"),
+        ("abc", '<<"abc">>'),
+        (b"", "<<>>"),
+        (b"1\x00\xff", "<<49,0,255>>"),
+        (bytearray(b"x"), '<<"x">>'),
+        ('a"b\\', '<<"a\\"b\\\\">>'),
+    ],
+)
+def test_values_are_shown_as_erlang_terms(value: object, shown: str) -> None:
+    assert as_erlang(value) == shown
