@@ -5,6 +5,10 @@ for anywhere in the name (`re:run` in RabbitMQ), and the empty one means `^$`: n
 has an empty name, so it permits nothing. The default exchange is named `amq.default`
 here. A user without an entry may not even open the virtual host.
 
+Two more may be set per user, virtual host and topic exchange: which routing keys may be
+published with (write) and bound with (read). Without them all may. `{username}` and
+`{vhost}` in them stand for the names, taken as they are: a dot in a name is a dot.
+
 RabbitMQ's expressions are PCRE, ours are Python's. What people write in permissions is
 the same in both but for two things, which are translated: `\Z` and `$` accept a
 trailing newline in PCRE, which no name has (`\Z` in Python is PCRE's `\z`), and `\z`
@@ -64,11 +68,40 @@ class Permission:
 
 
 @final
+class TopicPermission:
+    """The routing keys of one topic exchange that a user may use.
+
+    Raises:
+        PatternInvalid: one of the two expressions does not compile.
+    """
+
+    def __init__(
+        self, user: str, vhost: str, exchange: str, write: str, read: str
+    ) -> None:
+        self.user = user
+        self.vhost = vhost
+        self.exchange = exchange
+        self.write = write
+        self.read = read
+        self._write = _compile(_expand(write, user, vhost))
+        self._read = _compile(_expand(read, user, vhost))
+
+    def may_write(self, routing_key: str) -> bool:
+        """Whether the user may publish with this routing key."""
+        return self._write.search(routing_key) is not None
+
+    def may_read(self, routing_key: str) -> bool:
+        """Whether the user may bind something with this routing key."""
+        return self._read.search(routing_key) is not None
+
+
+@final
 class PermissionTable:
     """All permissions. `generation` counts changes, for caches of verdicts."""
 
     def __init__(self) -> None:
         self._entries: dict[tuple[str, str], Permission] = {}
+        self._topics: dict[tuple[str, str, str], TopicPermission] = {}
         self.generation: i64 = 0
 
     def put(self, permission: Permission) -> None:
@@ -89,9 +122,38 @@ class PermissionTable:
         """Return all permissions, sorted by virtual host and user."""
         return sorted(self._entries.values(), key=_order)
 
+    def put_topic(self, permission: TopicPermission) -> None:
+        """Set the routing keys of that user on that exchange."""
+        key = (permission.user, permission.vhost, permission.exchange)
+        self._topics[key] = permission
+        self.generation += 1
+
+    def remove_topic(self, user: str, vhost: str, exchange: str) -> None:
+        """Allow all routing keys again; does nothing when they are."""
+        if self._topics.pop((user, vhost, exchange), None) is not None:
+            self.generation += 1
+
+    def topic(self, user: str, vhost: str, exchange: str) -> TopicPermission | None:
+        """Return what is set for that user and exchange, if anything is."""
+        return self._topics.get((user, vhost, exchange))
+
+    def topic_entries(self) -> list[TopicPermission]:
+        """Return all topic permissions, sorted by virtual host, user and exchange."""
+        return sorted(self._topics.values(), key=_topic_order)
+
 
 def _order(permission: Permission) -> tuple[str, str]:
     return permission.vhost, permission.user
+
+
+def _topic_order(permission: TopicPermission) -> tuple[str, str, str]:
+    return permission.vhost, permission.user, permission.exchange
+
+
+def _expand(pattern: str, user: str, vhost: str) -> str:
+    # RabbitMQ puts names in unescaped, so a user called `.*` may use any key there.
+    expanded = pattern.replace("{username}", re.escape(user))
+    return expanded.replace("{vhost}", re.escape(vhost))
 
 
 def _compile(pattern: str) -> re.Pattern[str]:

@@ -4,6 +4,7 @@ Three rights per user and virtual host, each a pattern for names: *configure* (c
 and delete), *write* (publish to, bind as a destination) and *read* (consume, bind as a
 source). They are looked up each time, so that a change holds at once; the data plane
 remembers verdicts with its routes. The default exchange is called `amq.default` here.
+On a topic exchange the routing keys may be restricted too, for writing and for reading.
 """
 
 from mypy_extensions import i64
@@ -74,6 +75,30 @@ class Access:
         if permission is None or not permission.may_read(shown):
             raise self._refused("read", kind, shown)
 
+    def check_topic_write(self, exchange: str, routing_key: bytes) -> None:
+        """Check the right to publish to a topic exchange with this key.
+
+        Raises:
+            AccessRefused: the user has not got it.
+        """
+        permission = self._permissions.topic(self.user.name, self.vhost_name, exchange)
+        if permission is not None:
+            shown = routing_key.decode("utf-8", "replace")
+            if not permission.may_write(shown):
+                raise self._topic_refused("write", exchange, shown)
+
+    def check_topic_read(self, exchange: str, routing_key: bytes) -> None:
+        """Check the right to bind something to a topic exchange with this key.
+
+        Raises:
+            AccessRefused: the user has not got it.
+        """
+        permission = self._permissions.topic(self.user.name, self.vhost_name, exchange)
+        if permission is not None:
+            shown = routing_key.decode("utf-8", "replace")
+            if not permission.may_read(shown):
+                raise self._topic_refused("read", exchange, shown)
+
     def check_owner(self, queue: Queue) -> None:
         """Check that the queue is not exclusively another connection's.
 
@@ -88,6 +113,12 @@ class Access:
         return AccessRefused(
             f"{right} access to {kind} '{name}' in vhost '{self.vhost_name}' "
             f"refused for user '{self.user.name}'"
+        )
+
+    def _topic_refused(self, right: str, exchange: str, key: str) -> AccessRefused:
+        return AccessRefused(
+            f"{right} access to topic '{key}' in exchange '{exchange}' in vhost "
+            f"'{self.vhost_name}' refused for user '{self.user.name}'"
         )
 
 

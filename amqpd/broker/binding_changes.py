@@ -2,15 +2,17 @@
 
 A binding is durable when both its ends are; else it lives in memory, as in RabbitMQ.
 Binding what is bound already, and undoing what is not there, succeeds and does nothing.
-An auto-delete exchange ends with the last binding that leads away from it.
+An auto-delete exchange ends with the last binding that leads away from it. Who binds to
+an exchange with a history gets it before the answer.
 """
 
 from typing import final
 
 from amqpd.broker.access import Access
 from amqpd.broker.errors import AmqpError, PreconditionFailed
-from amqpd.broker.exchange import Exchange, check_not_default, no_exchange
+from amqpd.broker.exchange import TOPIC, Exchange, check_not_default, no_exchange
 from amqpd.broker.exchange_changes import Done
+from amqpd.broker.history import replay_history
 from amqpd.broker.operation import Operation, Progress
 from amqpd.broker.queue import Queue
 from amqpd.broker.queue_changes import doomed_statements, take_out_doomed
@@ -40,8 +42,10 @@ class Bind(Operation):
         topology = self._topology
         binding = self._binding
         check_allowed(self._access, binding)
+        check_topic_allowed(self._access, topology, binding)
         source, destination = self._find_ends()
-        if self._bind() and source.durable and destination.durable:
+        is_new = self._bind()
+        if is_new and source.durable and destination.durable:
             # It was valid and is new. No message takes this way before the commit.
             topology.router.unbind(binding)
             self._destination = destination
@@ -49,6 +53,8 @@ class Bind(Operation):
                 insert_binding(topology.name, binding), self
             )
             return Progress.IN_FLIGHT
+        if is_new:
+            replay_history(topology, binding)
         self._done(None)
         return Progress.DONE
 
@@ -58,6 +64,7 @@ class Bind(Operation):
         binding = self._binding
         if find_destination(topology, binding) is self._destination:
             topology.router.bind(binding)
+            replay_history(topology, binding)
         else:
             # The queue has lost its last consumer meanwhile, and the row is gone.
             topology.note_maybe_unused(binding.source)
@@ -121,6 +128,7 @@ class Unbind(Operation):
         topology = self._topology
         binding = self._binding
         check_allowed(self._access, binding)
+        check_topic_allowed(self._access, topology, binding)
         if not topology.router.has_binding(binding):
             self._done(None)
             return Progress.DONE
@@ -170,6 +178,17 @@ def check_allowed(access: Access, binding: Binding) -> None:
     else:
         access.check_write("queue", binding.destination)
     access.check_read("exchange", binding.source)
+
+
+def check_topic_allowed(access: Access, topology: Topology, binding: Binding) -> None:
+    """Check that the user may use this routing key, if a topic exchange is there.
+
+    Raises:
+        AccessRefused: the key is not among those that the user may bind with.
+    """
+    source = topology.exchanges.get(binding.source)
+    if source is not None and source.type_name == TOPIC:
+        access.check_topic_read(binding.source, binding.key)
 
 
 def find_destination(topology: Topology, binding: Binding) -> Exchange | Queue | None:

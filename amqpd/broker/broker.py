@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import Final, cast, final
 
 from amqpd.auth.passwords import DEFAULT_ALGORITHM, hash_password
-from amqpd.auth.permissions import Permission, PermissionTable
+from amqpd.auth.permissions import Permission, PermissionTable, TopicPermission
 from amqpd.auth.users import LoginRefused, User, UserRegistry
 from amqpd.broker.arguments import Arguments
 from amqpd.broker.catalogue import Catalogue, ExchangeRow, QueueRow
@@ -187,6 +187,12 @@ class Broker:
                     rights.configure,
                     rights.write,
                     rights.read,
+                )
+            )
+        for topic in self.catalogue.topic_permissions():
+            self.permissions.put_topic(
+                TopicPermission(
+                    topic.user, topic.vhost, topic.exchange, topic.write, topic.read
                 )
             )
 

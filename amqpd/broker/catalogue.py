@@ -119,6 +119,15 @@ class PermissionRow:
 
 
 @final
+class TopicPermissionRow:
+    """The routing keys that a user may use on an exchange."""
+
+    def __init__(self, row: tuple[str, str, str, str, str]) -> None:
+        self.user, self.vhost, self.exchange = row[0], row[1], row[2]
+        self.write, self.read = row[3], row[4]
+
+
+@final
 class Catalogue:
     """The rows of the metadata store, and the changes on their way to it."""
 
@@ -148,6 +157,16 @@ class Catalogue:
         )
         return [
             PermissionRow(cast(tuple[str, str, str, str, str], row)) for row in rows
+        ]
+
+    def topic_permissions(self) -> list[TopicPermissionRow]:
+        """All topic permissions."""
+        rows = self._metadata.query(
+            "SELECT user, vhost, exchange, write, read FROM topic_permissions"
+        )
+        return [
+            TopicPermissionRow(cast(tuple[str, str, str, str, str], row))
+            for row in rows
         ]
 
     def exchanges(self) -> list[ExchangeRow]:

@@ -13,11 +13,11 @@ already and what becomes of the objects is not known here.
 from typing import Final, cast, final
 
 from amqpd.auth.passwords import ALGORITHMS, DEFAULT_ALGORITHM
-from amqpd.auth.permissions import PatternInvalid, Permission
+from amqpd.auth.permissions import PatternInvalid, Permission, TopicPermission
 from amqpd.auth.users import User
 from amqpd.broker.arguments import Arguments, check_queue_arguments
 from amqpd.broker.errors import AmqpError
-from amqpd.broker.exchange import Exchange, check_type
+from amqpd.broker.exchange import Exchange, check_type, check_type_arguments
 from amqpd.broker.queue_changes import QueueProperties
 from amqpd.wire.tables import Table, encode_table
 from routing.binding import Binding
@@ -31,20 +31,6 @@ POLICY: Final = "policy"
 
 class DefinitionsInvalid(ValueError):
     """The definitions cannot be used; the text names the entry."""
-
-
-@final
-class TopicPermission:
-    """Rights on the routing keys of an exchange."""
-
-    def __init__(
-        self, user: str, vhost: str, exchange: str, write: str, read: str
-    ) -> None:
-        self.user = user
-        self.vhost = vhost
-        self.exchange = exchange
-        self.write = write
-        self.read = read
 
 
 @final
@@ -206,13 +192,16 @@ def _permission(entry: Entry) -> Permission:
 
 
 def _topic_permission(entry: Entry) -> TopicPermission:
-    return TopicPermission(
-        entry.text("user"),
-        entry.text("vhost"),
-        entry.text("exchange"),
-        entry.text("write"),
-        entry.text("read"),
-    )
+    try:
+        return TopicPermission(
+            entry.text("user"),
+            entry.text("vhost"),
+            entry.text("exchange"),
+            entry.text("write"),
+            entry.text("read"),
+        )
+    except PatternInvalid as error:
+        raise DefinitionsInvalid(f"{entry.place}: {error}") from None
 
 
 def _read_parameters(root: Entry, found: Definitions) -> None:
@@ -247,6 +236,10 @@ def _exchange(entry: Entry) -> Exchange:
         check_type(exchange.type_name)
     except AmqpError as error:
         raise entry.invalid("type", error.text) from None
+    try:
+        check_type_arguments(exchange)
+    except AmqpError as refusal:
+        raise entry.invalid("arguments", refusal.text) from None
     return exchange
 
 

@@ -60,12 +60,6 @@ def load_definitions(broker: Broker, parsed: object) -> None:
             parameter.component or "global parameter",
             parameter.name,
         )
-    for rights in definitions.topic_permissions:
-        logger.warning(
-            "definitions: the topic permissions of user '%s' are kept but not "
-            "applied yet",
-            rights.user,
-        )
 
 
 def _hash_passwords(broker: Broker, definitions: Definitions) -> None:
@@ -132,6 +126,8 @@ class Loading:
             broker.users.put(user)
         for permission in self._definitions.permissions:
             broker.permissions.put(permission)
+        for topic in self._definitions.topic_permissions:
+            broker.permissions.put_topic(topic)
         for vhost, exchange in self._exchanges:
             broker.vhosts[vhost].topology.add_exchange(exchange)
         for queue in self._queues:

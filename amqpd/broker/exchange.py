@@ -15,8 +15,10 @@ from amqpd.broker.arguments import (
     check_same_property,
 )
 from amqpd.broker.errors import AccessRefused, NotFound, PreconditionFailed
+from routing.errors import RoutingError
+from routing.exchange_types import check_arguments, is_exchange_type
 
-EXCHANGE_TYPES: Final = ("direct", "fanout", "topic", "headers")
+TOPIC: Final = "topic"
 
 RESERVED_PREFIX: Final = "amq."
 
@@ -110,8 +112,20 @@ def check_type(type_name: str) -> None:
     Raises:
         PreconditionFailed: there is no such type.
     """
-    if type_name not in EXCHANGE_TYPES:
+    if not is_exchange_type(type_name):
         raise PreconditionFailed(f"unknown exchange type '{type_name}'")
+
+
+def check_type_arguments(exchange: Exchange) -> None:
+    """Check that the type of a new exchange can work with its arguments.
+
+    Raises:
+        PreconditionFailed: it cannot.
+    """
+    try:
+        check_arguments(exchange.type_name, exchange.arguments.table)
+    except RoutingError as error:
+        raise PreconditionFailed(str(error)) from None
 
 
 def _standard(name: str, type_name: str, internal: bool) -> Exchange:

@@ -18,6 +18,7 @@ from amqpd.broker.exchange import (
     check_not_default,
     check_not_reserved,
     check_type,
+    check_type_arguments,
     exchange_resource,
     no_exchange,
 )
@@ -109,6 +110,7 @@ class DeclareExchange(Operation):
         if alternate is not None:
             self._access.check_read("exchange", name)
             self._access.check_write("exchange", alternate)
+        check_type_arguments(self._exchange)
 
 
 @final

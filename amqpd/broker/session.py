@@ -6,19 +6,24 @@ checked against the user's rights and remembered per user and virtual host. A pu
 looks there first, so what is here runs once per route and not once per message.
 """
 
-from typing import final
+from typing import Final, final
 
 from amqpd.auth.permissions import PermissionTable
 from amqpd.auth.users import User
 from amqpd.broker.access import Access
 from amqpd.broker.errors import AccessRefused
-from amqpd.broker.exchange import exchange_resource, no_exchange
+from amqpd.broker.exchange import TOPIC, exchange_resource, no_exchange
+from amqpd.broker.message import Message
 from amqpd.broker.queue import Queue
+from amqpd.broker.routed_message import RoutedMessage
 from amqpd.broker.routes import Route
 from amqpd.broker.vhost import VirtualHost
+from routing.routable import Routable
 
 # What stands behind exchange and routing key in the octets of a delivery.
 FRAME_END = b"\xce"
+
+SHORT_STRING_SIZE_MAX: Final = 255
 
 
 @final
@@ -49,7 +54,7 @@ class Session(Access):
         self.refresh_routes()
         routes = self.routes
         name, key = _names(raw)
-        self._check_publish(name)
+        self._check_publish(name, [key])
         if not name:
             queue = self.vhost.default_routes.get(raw)
             queues = [] if queue is None else [queue]
@@ -57,7 +62,7 @@ class Session(Access):
             if queue is None:
                 return route
         else:
-            resolution = self.vhost.router.resolve(name, [key], None)
+            resolution = self.vhost.router.resolve(name, Routable([key]))
             route = Route(raw + FRAME_END, name, resolution.destinations, resolution)
         routes.remember(raw, route)
         return route
@@ -69,27 +74,30 @@ class Session(Access):
             self.routes.clear()
             self.routes.generation = generation
 
-    def route_message(
-        self, raw: bytes, headers: dict[str, object] | None, more_keys: list[bytes]
-    ) -> list[Queue]:
+    def route_message(self, message: Message, more_keys: list[bytes]) -> list[Queue]:
         """Return the queues of one message whose route asks the message.
 
-        `more_keys` are routing keys besides the one in `raw`.
+        `more_keys` are routing keys besides the one that it was published with.
 
         Raises:
             AccessRefused: the user may not publish there, or nobody may.
             NotFound: there is no such exchange.
         """
-        name, key = _names(raw)
-        self._check_publish(name)
+        name, key = _names(message.address[:-1])
+        # Each once: a message could bring thousands that are alike.
+        keys = list(dict.fromkeys([key, *more_keys]))
+        self._check_publish(name, keys)
         if name:
-            keys = [key, *more_keys]
-            return self.vhost.router.resolve(name, keys, headers).destinations
+            routed = RoutedMessage(message, keys)
+            return self.vhost.router.resolve(name, routed).destinations
         queues: list[Queue] = []
-        for one in [key, *more_keys]:
-            queue = self.vhost.default_routes.get(b"\x00" + bytes((len(one),)) + one)
-            if queue is not None and queue not in queues:
-                queues.append(queue)
+        for one in keys:
+            # A key of CC may be longer than any queue's name.
+            if len(one) <= SHORT_STRING_SIZE_MAX:
+                raw = b"\x00" + bytes((len(one),)) + one
+                queue = self.vhost.default_routes.get(raw)
+                if queue is not None:
+                    queues.append(queue)
         return queues
 
     def new_name(self, prefix: str) -> str:
@@ -112,7 +120,7 @@ class Session(Access):
         self.is_closed = True
         self.vhost.topology.delete_exclusive_queues(self.connection)
 
-    def _check_publish(self, name: str) -> None:
+    def _check_publish(self, name: str, keys: list[bytes]) -> None:
         self.check_write("exchange", name)
         if not name:
             return
@@ -122,6 +130,9 @@ class Session(Access):
         if exchange.internal:
             resource = exchange_resource(name, self.vhost_name)
             raise AccessRefused(f"cannot publish to internal {resource}")
+        if exchange.type_name == TOPIC:
+            for key in keys:
+                self.check_topic_write(name, key)
 
 
 def _names(raw: bytes) -> tuple[str, bytes]:

@@ -35,6 +35,7 @@ from store.message_store import MessageStore
 
 GENERATED_PREFIX: Final = "amq.gen-"
 GENERATED_SIZE: Final = 16
+SEED_SIZE: Final = 4
 
 
 @final
@@ -63,6 +64,10 @@ class Surroundings:
         self._next_transient_id = number + 1
         return number
 
+    def new_seed(self) -> int:
+        """A number that nobody can guess."""
+        return int.from_bytes(self._random_octets(SEED_SIZE), "big")
+
     def new_name(self, prefix: str) -> str:
         """A name that nobody has."""
         octets = self._random_octets(GENERATED_SIZE)
@@ -77,7 +82,7 @@ class Topology:
         self.name = name
         self.surroundings = surroundings
         self.line = OperationLine()
-        self.router: Router[Queue] = Router()
+        self.router: Router[Queue] = Router(surroundings.new_seed())
         self.queues: dict[str, Queue] = {}
         self.exchanges: dict[str, Exchange] = {}
         # The octets of ("", name) in basic.publish -> the queue of that name.

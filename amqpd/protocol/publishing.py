@@ -22,6 +22,7 @@ from amqpd.broker.message import Message
 from amqpd.broker.ports import DurabilityWaiter
 from amqpd.broker.queue import Queue
 from amqpd.broker.routes import Route
+from amqpd.broker.sender_selected import selected_keys, without_blind_copies
 from amqpd.broker.session import Session
 from amqpd.protocol.output import Answerer, Output
 from amqpd.protocol.sending import write_ack, write_return
@@ -37,12 +38,13 @@ from amqpd.wire.frames import (
     write_head,
 )
 from amqpd.wire.properties import (
+    HAS_BCC,
+    HAS_CC,
     HAS_EXPIRATION,
     HAS_UNKNOWN_MODE,
     HAS_USER_ID,
     delivery_mode,
     expiration,
-    headers,
     user_id,
     walk_properties,
 )
@@ -193,14 +195,18 @@ class Publishing(DurabilityWaiter, Answerer):
 
         Raises:
             PreconditionFailed: a property that the broker acts on is not valid.
+            AccessRefused: a routing key that the message adds may not be used.
         """
         message = Message(route.address, content, body, facts, now_ms)
         queues = route.queues
         if facts & (HAS_EXPIRATION | HAS_USER_ID | HAS_UNKNOWN_MODE):
             self._check_properties(message, now_ms)
-        if route.asks_message:
-            table = headers(content, HEAD_SIZE)
-            queues = self._session.route_message(route.address[:-1], table, [])
+        if facts & (HAS_CC | HAS_BCC):
+            more_keys = selected_keys(message)
+            message = without_blind_copies(message)
+            queues = self._session.route_message(message, more_keys)
+        elif route.asks_message:
+            queues = self._session.route_message(message, [])
         if self.transaction is not None:
             self.transaction.add_publish(message, queues, mandatory)
         else:

@@ -74,6 +74,12 @@ _CLUSTER_ID: Final = 0x0004
 _CONTINUATION: Final = 0x0001
 _BEHIND_PRIORITY: Final = 0x07FC
 
+_NAMED: Final[dict[str, i64]] = {
+    "correlation_id": _CORRELATION_ID,
+    "message_id": _MESSAGE_ID,
+    "timestamp": _TIMESTAMP,
+}
+
 _DELIVERY_MODE_TRANSIENT: Final = 1
 _DELIVERY_MODE_PERSISTENT: Final = 2
 
@@ -266,6 +272,24 @@ def headers(data: bytes, start: i64) -> Table:
         return {}
     position = _value_at(data, start, _HEADERS)
     return decode_walked_table(data, position + 4, _value_end(data, position, _HEADERS))
+
+
+def header_table_at(data: bytes, start: i64) -> i64:
+    """Return where the header table is, its size first; -1 if there is none."""
+    if not _flags(data, start) & _HEADERS:
+        return -1
+    return _value_at(data, start, _HEADERS)
+
+
+def named_text(data: bytes, start: i64, name: str) -> bytes | None:
+    """Return message_id, correlation_id or timestamp as text; None without it."""
+    flag = _NAMED[name]
+    if not _flags(data, start) & flag:
+        return None
+    if flag != _TIMESTAMP:
+        return _short_string(data, start, flag)
+    value = read_i64_be(data, _value_at(data, start, flag))
+    return str(int(value) & 0xFFFFFFFFFFFFFFFF).encode()
 
 
 def header_strings(data: bytes, start: i64, key: bytes) -> list[bytes]:

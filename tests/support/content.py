@@ -53,6 +53,20 @@ def short_string(text: str | bytes) -> bytes:
     return bytes([len(octets)]) + octets
 
 
+def with_headers(entries: bytes) -> bytes:
+    """Properties that are a header table of these entries."""
+    return b"\x20\x00" + len(entries).to_bytes(4, "big") + entries
+
+
+def string_array(name: str, *strings: str | bytes) -> bytes:
+    """An entry of a table: an array of long strings."""
+    items = b""
+    for text in strings:
+        octets = text.encode() if isinstance(text, str) else text
+        items += b"S" + len(octets).to_bytes(4, "big") + octets
+    return short_string(name) + b"A" + len(items).to_bytes(4, "big") + items
+
+
 def publish_frame(
     exchange: str,
     routing_key: str,

@@ -2,7 +2,12 @@
 
 import pytest
 
-from amqpd.auth.permissions import PatternInvalid, Permission, PermissionTable
+from amqpd.auth.permissions import (
+    PatternInvalid,
+    Permission,
+    PermissionTable,
+    TopicPermission,
+)
 
 
 def make_permission(pattern: str) -> Permission:
@@ -94,3 +99,75 @@ def test_entries_are_listed_by_vhost_and_user() -> None:
     listed = [(entry.vhost, entry.user) for entry in table.entries()]
 
     assert listed == [("/", "a"), ("/", "b"), ("x", "a")]
+
+
+@pytest.mark.parametrize(
+    ("pattern", "routing_key", "expected"),
+    [
+        ("^{username}\\.", "joe.smith.orders", True),
+        ("^{username}\\.", "joe-smith.orders", False),
+        ("^{vhost}-{username}$", "/v-joe.smith", True),
+        ("", "", True),
+        ("", "a", False),
+        ("{client_id}", "{client_id}", True),
+        ("a$", "a\n", True),
+    ],
+)
+def test_a_routing_key_is_searched_for_the_pattern_with_names_in_it(
+    pattern: str, routing_key: str, expected: bool
+) -> None:
+    write = TopicPermission("joe.smith", "/v", "x", pattern, "no")
+    read = TopicPermission("joe.smith", "/v", "x", "no", pattern)
+
+    assert (write.may_write(routing_key), write.may_read(routing_key)) == (
+        expected,
+        False,
+    )
+    assert (read.may_write(routing_key), read.may_read(routing_key)) == (
+        False,
+        expected,
+    )
+    assert (write.write, read.read) == (pattern, pattern)
+
+
+def test_a_name_in_a_pattern_is_no_pattern() -> None:
+    permission = TopicPermission(".*", "/", "x", "^{username}$", "^{vhost}$")
+
+    assert not permission.may_write("anything")
+    assert permission.may_write(".*")
+
+
+@pytest.mark.parametrize(("write", "read"), [("(", ""), ("", "(")])
+def test_a_topic_pattern_that_does_not_compile_is_refused(
+    write: str, read: str
+) -> None:
+    with pytest.raises(PatternInvalid, match="invalid regular expression"):
+        TopicPermission("u", "/", "x", write, read)
+
+
+def test_topic_permissions_come_and_go_and_are_counted() -> None:
+    table = PermissionTable()
+    first = TopicPermission("u", "/", "x", "a", "")
+    second = TopicPermission("u", "/", "x", "b", "")
+
+    table.put_topic(first)
+    table.put_topic(second)
+
+    assert table.topic("u", "/", "x") is second
+    assert table.topic("u", "/", "y") is None
+    assert table.generation == 2
+    table.remove_topic("u", "/", "y")
+    assert table.generation == 2
+    table.remove_topic("u", "/", "x")
+    assert table.topic("u", "/", "x") is None
+    assert table.generation == 3
+
+
+def test_topic_entries_are_listed_by_vhost_user_and_exchange() -> None:
+    table = PermissionTable()
+    for user, vhost, exchange in [("b", "/", "x"), ("a", "v", "x"), ("b", "/", "w")]:
+        table.put_topic(TopicPermission(user, vhost, exchange, "", ""))
+
+    listed = [(one.vhost, one.user, one.exchange) for one in table.topic_entries()]
+
+    assert listed == [("/", "b", "w"), ("/", "b", "x"), ("v", "a", "x")]

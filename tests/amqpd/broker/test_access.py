@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from amqpd.auth.permissions import Permission, PermissionTable
+from amqpd.auth.permissions import Permission, PermissionTable, TopicPermission
 from amqpd.auth.users import User
 from amqpd.broker.access import Access
 from amqpd.broker.errors import AccessRefused
@@ -69,3 +69,30 @@ def test_every_change_of_rights_can_be_noticed() -> None:
     before = joe.permission_generation()
     permissions.put(Permission("ann", "w", "", "", ""))
     assert joe.permission_generation() != before
+
+
+def test_topic_rights_are_for_one_exchange_and_user() -> None:
+    permissions = PermissionTable()
+    permissions.put_topic(TopicPermission("joe", "v", "x", "^w", "^r"))
+    joe = Access(User("joe", ""), "v", permissions, object())
+    jim = Access(User("jim", ""), "v", permissions, object())
+    joe.check_topic_write("x", b"w")
+    joe.check_topic_read("x", b"r")
+    for other in (joe.check_topic_write, joe.check_topic_read):
+        other("y", b"anything")
+    jim.check_topic_write("x", b"anything")
+    jim.check_topic_read("x", b"anything")
+
+
+@pytest.mark.parametrize("right", ["write", "read"])
+def test_a_key_that_may_not_be_used_is_named(right: str) -> None:
+    permissions = PermissionTable()
+    permissions.put_topic(TopicPermission("joe", "v", "x", "^w", "^r"))
+    joe = Access(User("joe", ""), "v", permissions, object())
+    check = joe.check_topic_write if right == "write" else joe.check_topic_read
+    with pytest.raises(AccessRefused) as caught:
+        check("x", b"a.\xff")
+    assert caught.value.text == (
+        f"{right} access to topic 'a.\ufffd' in exchange 'x' in vhost 'v' refused "
+        "for user 'joe'"
+    )

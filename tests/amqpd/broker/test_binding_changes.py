@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from amqpd.auth.permissions import TopicPermission
 from tests.support.control_plane import ControlPlane
 
 DEFAULT = "403 operation not permitted on the default exchange"
@@ -233,3 +234,29 @@ def test_an_exchange_ends_when_its_bindings_go_on_two_ways_at_once(
     plane.vhost.delete_queue_now(plane.vhost.queues["tq"])
     plane.commit()
     assert "x" not in plane.vhost.exchanges
+
+
+def test_a_key_of_a_topic_exchange_may_be_forbidden(plane: ControlPlane) -> None:
+    joe = plane.user(".*", ".*", ".*")
+    rights = TopicPermission("joe", "/", "amq.topic", "", "^ok$")
+    plane.broker.permissions.put_topic(rights)
+    refusal = (
+        "403 read access to topic 'no' in exchange 'amq.topic' in vhost '/' "
+        "refused for user 'joe'"
+    )
+    # Before it is asked whether the queue exists.
+    assert plane.bind(joe, "amq.topic", "missing", b"no").refusal == refusal
+    assert plane.unbind(joe, "amq.topic", "missing", b"no").refusal == refusal
+    assert plane.bind(joe, "amq.topic", "tq", b"ok").value is None
+    assert plane.bind(joe, "amq.direct", "tq", b"no").value is None
+    missing = plane.bind(joe, "missing", "tq", b"no").refusal
+    assert missing == "404 no exchange 'missing' in vhost '/'"
+
+
+def test_a_binding_that_the_type_refuses_is_not_there(plane: ControlPlane) -> None:
+    guest = plane.guest()
+    plane.declare_exchange(guest, "h", "x-consistent-hash", durable=True)
+    plane.commit()
+    refusal = '406 The binding key must be an integer: <<"k">>'
+    assert plane.bind(guest, "h", "dq").refusal == refusal
+    assert plane.bindings() == set()

@@ -78,12 +78,16 @@ def test_permissions_come_back(catalogue: Catalogue) -> None:
     assert (row.configure, row.write, row.read) == ("c", "w", "r")
 
 
-def test_what_is_only_kept_is_kept(catalogue: Catalogue, metadata: Metadata) -> None:
+def test_topic_permissions_come_back(catalogue: Catalogue) -> None:
+    catalogue.commit_now(put_topic_permission("joe", "/", "x", "x", "x"))
     catalogue.commit_now(put_topic_permission("joe", "/", "x", "w", "r"))
+    (row,) = catalogue.topic_permissions()
+    assert (row.user, row.vhost, row.exchange) == ("joe", "/", "x")
+    assert (row.write, row.read) == ("w", "r")
+
+
+def test_what_is_only_kept_is_kept(catalogue: Catalogue, metadata: Metadata) -> None:
     catalogue.commit_now(put_parameter("/", "policy", "p", {"pattern": "^q"}))
-    assert metadata.query("SELECT * FROM topic_permissions") == [
-        ("joe", "/", "x", "w", "r")
-    ]
     assert metadata.query("SELECT * FROM parameters") == [
         ("/", "policy", "p", '{"pattern": "^q"}')
     ]

@@ -215,6 +215,20 @@ def test_bindings_are_read(kind: str, to_exchange: bool) -> None:
             "exchanges[0].type: unknown exchange type 'x-delayed-message'",
         ),
         (
+            "topic_permissions",
+            {"user": "u", "vhost": "/", "exchange": "x", "write": "(", "read": ""},
+            "topic_permissions[0]: invalid regular expression '('",
+        ),
+        (
+            "exchanges",
+            {
+                **EXCHANGE,
+                "type": "x-consistent-hash",
+                "arguments": {"hash-property": "app_id"},
+            },
+            "exchanges[0].arguments: Unsupported property: app_id",
+        ),
+        (
             "bindings",
             {**BINDING, "destination_type": "topic"},
             "bindings[0].destination_type: must be queue or exchange",

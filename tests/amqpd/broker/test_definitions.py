@@ -187,12 +187,22 @@ def test_predeclared_exchanges_in_a_file_are_there_already(plane: ControlPlane) 
     assert [row[1] for row in plane.rows("exchanges")] == ["x"]
 
 
-def test_topic_rights_and_parameters_are_kept_with_a_warning(
+def test_topic_rights_hold_at_once_and_after_a_restart(plane: ControlPlane) -> None:
+    topic = {"user": "joe", "vhost": "v", "exchange": "x", "write": "w", "read": "r"}
+    load_definitions(plane.broker, changed(topic_permissions=[topic]))
+    assert plane.rows("topic_permissions") == [("joe", "v", "x", "w", "r")]
+    for _ in range(2):
+        rights = plane.broker.permissions.topic("joe", "v", "x")
+        assert rights is not None
+        assert (rights.may_write("w"), rights.may_write("r")) == (True, False)
+        assert (rights.may_read("w"), rights.may_read("r")) == (False, True)
+        plane.reopen()
+
+
+def test_parameters_are_kept_with_a_warning(
     plane: ControlPlane, caplog: pytest.LogCaptureFixture
 ) -> None:
-    topic = {"user": "joe", "vhost": "v", "exchange": "x", "write": "w", "read": "r"}
     sections = {
-        "topic_permissions": [topic],
         "global_parameters": [{"name": "cluster_name", "value": "c"}],
         "policies": [{"vhost": "v", "name": "p", "pattern": "", "definition": {}}],
     }
@@ -201,9 +211,7 @@ def test_topic_rights_and_parameters_are_kept_with_a_warning(
     assert caplog.messages == [
         "definitions: global parameter 'cluster_name' is kept but not applied yet",
         "definitions: policy 'p' is kept but not applied yet",
-        "definitions: the topic permissions of user 'joe' are kept but not applied yet",
     ]
-    assert plane.rows("topic_permissions") == [("joe", "v", "x", "w", "r")]
     assert plane.rows("parameters")[0] == ("", "", "cluster_name", '"c"')
 
 

@@ -8,6 +8,7 @@ from amqpd.broker.exchange import (
     check_not_default,
     check_not_reserved,
     check_type,
+    check_type_arguments,
     no_exchange,
     predeclared,
 )
@@ -45,12 +46,14 @@ def test_each_virtual_host_gets_exchanges_of_its_own() -> None:
     assert predeclared()[0] is not predeclared()[0]
 
 
-@pytest.mark.parametrize("type_name", ["direct", "fanout", "topic", "headers"])
-def test_the_types_of_amqp_are_known(type_name: str) -> None:
+@pytest.mark.parametrize(
+    "type_name", ["direct", "fanout", "topic", "headers", "x-consistent-hash"]
+)
+def test_the_types_are_known(type_name: str) -> None:
     check_type(type_name)
 
 
-@pytest.mark.parametrize("type_name", ["", "Direct", "x-random"])
+@pytest.mark.parametrize("type_name", ["", "Direct", "x-delayed"])
 def test_other_types_are_not(type_name: str) -> None:
     with pytest.raises(PreconditionFailed, match="unknown exchange type"):
         check_type(type_name)
@@ -71,3 +74,12 @@ def test_only_the_prefix_with_its_dot_is_reserved() -> None:
 
 def test_what_is_missing_is_named() -> None:
     assert no_exchange("x", "v").text == "no exchange 'x' in vhost 'v'"
+
+
+def test_arguments_of_a_type_are_checked() -> None:
+    made = exchange({"hash-property": "app_id"})
+    check_type_arguments(made)
+    made.type_name = "x-consistent-hash"
+    with pytest.raises(PreconditionFailed) as caught:
+        check_type_arguments(made)
+    assert caught.value.text == "Unsupported property: app_id"

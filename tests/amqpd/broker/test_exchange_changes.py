@@ -274,3 +274,31 @@ def test_a_deletion_that_the_disk_refuses_leaves_the_exchange(
     plane.commit()
     assert outcome.refusal.startswith("506 the change could not be stored")
     assert "x" in plane.vhost.exchanges
+
+
+@pytest.mark.parametrize("durable", [True, False])
+def test_arguments_that_the_type_cannot_work_with_are_refused(
+    plane: ControlPlane, durable: bool
+) -> None:
+    table: Table = {"hash-property": "app_id"}
+    outcome = plane.declare_exchange(
+        plane.guest(), "h", "x-consistent-hash", durable=durable, table=table
+    )
+    assert outcome.refusal == "406 Unsupported property: app_id"
+    assert plane.rows("exchanges") == []
+
+
+def test_an_exchange_of_every_type_comes_back(plane: ControlPlane) -> None:
+    names = [
+        "x-consistent-hash",
+        "x-modulus-hash",
+        "x-random",
+        "x-local-random",
+        "x-recent-history",
+    ]
+    for name in names:
+        plane.declare_exchange(plane.guest(), name, name, durable=True)
+    plane.commit()
+    plane.reopen()
+    found = {name: plane.vhost.exchanges[name].type_name for name in names}
+    assert found == {name: name for name in names}

@@ -4,9 +4,21 @@ from pathlib import Path
 
 import pytest
 
-from amqpd.auth.permissions import Permission
+from amqpd.auth.permissions import Permission, TopicPermission
 from amqpd.broker.errors import AccessRefused, NotFound, ResourceLocked
+from amqpd.broker.message import Message
+from amqpd.wire.properties import walk_properties
+from amqpd.wire.tables import Table, encode_table
+from tests.support.content import header_frame, with_headers
 from tests.support.control_plane import ControlPlane
+
+
+def message(raw: bytes, table: Table | None = None) -> Message:
+    """A message that was published to these names with these headers."""
+    properties = b"\x00\x00" if table is None else with_headers(encode_table(table))
+    content = header_frame(0, properties)
+    facts = walk_properties(content, 7, len(content) - 1)
+    return Message(raw + b"\xce", content, None, facts, 0)
 
 
 @pytest.fixture
@@ -93,7 +105,7 @@ def test_the_right_to_write_is_asked_first(
     with pytest.raises(AccessRefused, match=expected):
         joe.find_route(raw)
     with pytest.raises(AccessRefused, match=expected):
-        joe.route_message(raw, None, [])
+        joe.route_message(message(raw), [])
 
 
 def test_sessions_of_one_user_share_what_they_remember(plane: ControlPlane) -> None:
@@ -131,8 +143,8 @@ def test_a_route_that_asks_the_message_is_found_per_message(
     plane.bind(guest, "amq.headers", "q", table={"a": 1})
     raw = b"\x0bamq.headers\x00"
     assert guest.find_route(raw).asks_message
-    assert guest.route_message(raw, {"a": 1}, []) == [queue]
-    assert guest.route_message(raw, {"a": 2}, []) == []
+    assert guest.route_message(message(raw, {"a": 1}), []) == [queue]
+    assert guest.route_message(message(raw, {"a": 2}), []) == []
 
 
 def test_more_keys_reach_more_queues_once(plane: ControlPlane) -> None:
@@ -140,10 +152,10 @@ def test_more_keys_reach_more_queues_once(plane: ControlPlane) -> None:
     one = plane.declare_queue(guest, "one").queue
     other = plane.declare_queue(guest, "other").queue
     keys = [b"other", b"one", b"nobody"]
-    assert guest.route_message(b"\x00\x03one", None, keys) == [one, other]
+    assert guest.route_message(message(b"\x00\x03one"), keys) == [one, other]
     plane.bind(guest, "amq.direct", "other", b"k")
     raw = b"\x0aamq.direct\x01x"
-    assert guest.route_message(raw, None, [b"k"]) == [other]
+    assert guest.route_message(message(raw), [b"k", b"k"]) == [other]
 
 
 def test_reading_needs_the_right_before_the_queue(plane: ControlPlane) -> None:
@@ -168,3 +180,47 @@ def test_new_names_differ(plane: ControlPlane) -> None:
     one, other = guest.new_name("amq.ctag-"), guest.new_name("amq.ctag-")
     assert one.startswith("amq.ctag-")
     assert one != other
+
+
+def test_a_key_that_is_longer_than_any_name_reaches_no_queue(
+    plane: ControlPlane,
+) -> None:
+    guest = plane.guest()
+    queue = plane.declare_queue(guest, "q").queue
+    keys = [b"k" * 256, b"q", b"k" * 255]
+    assert guest.route_message(message(b"\x00\x01x"), keys) == [queue]
+
+
+def test_routing_keys_of_a_topic_exchange_may_be_restricted(
+    plane: ControlPlane,
+) -> None:
+    joe = plane.user(".*", ".*", ".*")
+    rights = TopicPermission("joe", "/", "amq.topic", "^{username}\\.", "")
+    plane.broker.permissions.put_topic(rights)
+    expected = (
+        "write access to topic 'jim.a' in exchange 'amq.topic' in vhost '/' "
+        "refused for user 'joe'"
+    )
+    with pytest.raises(AccessRefused) as caught:
+        joe.find_route(b"\x09amq.topic\x05jim.a")
+    assert caught.value.text == expected
+    allowed = b"\x09amq.topic\x05joe.a"
+    joe.find_route(allowed)
+    with pytest.raises(AccessRefused) as caught:
+        joe.route_message(message(allowed), [b"jim.a"])
+    assert caught.value.text == expected
+    joe.find_route(b"\x0aamq.direct\x05jim.a")
+    plane.guest().find_route(b"\x09amq.topic\x05jim.a")
+
+
+def test_a_change_of_topic_rights_forgets_what_was_remembered(
+    plane: ControlPlane,
+) -> None:
+    joe = plane.user(".*", ".*", ".*")
+    raw = b"\x09amq.topic\x01a"
+    joe.find_route(raw)
+    plane.broker.permissions.put_topic(TopicPermission("joe", "/", "amq.topic", "", ""))
+    joe.refresh_routes()
+    assert joe.routes.by_name == {}
+    with pytest.raises(AccessRefused):
+        joe.find_route(raw)

@@ -270,3 +270,24 @@ def test_properties_that_are_not_there_decode_to_none() -> None:
 def test_text_that_is_not_utf8_decodes_all_the_same() -> None:
     found = properties.property_list(with_flags(0x8000, b"\x01\xff"), 0)
     assert found.content_type == "\udcff"
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [("correlation_id", b"c1"), ("message_id", b"m1"), ("timestamp", b"1767323045")],
+)
+def test_three_properties_are_read_by_name_as_text(name: str, text: bytes) -> None:
+    assert properties.named_text(payload(**EVERYTHING), 0, name) == text
+    assert properties.named_text(payload(), 0, name) is None
+
+
+def test_a_timestamp_as_text_has_no_sign() -> None:
+    data = with_flags(0x0040, b"\xff" * 8)
+    assert properties.named_text(data, 0, "timestamp") == b"18446744073709551615"
+
+
+def test_the_place_of_the_header_table_is_found() -> None:
+    data = payload(**EVERYTHING)
+    place = int(properties.header_table_at(data, 0))
+    assert data[place : place + 7] == b"\x00\x00\x00\x08\x01kS"
+    assert properties.header_table_at(payload(content_type="a"), 0) == -1
