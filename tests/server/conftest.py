@@ -2,7 +2,9 @@
 
 Without `AMQP_URL` the tests start our own broker with the users of `definitions.json`.
 With it they use the broker it names, which must know the same users: RabbitMQ is set up
-once by `rabbitmqctl import_definitions tests/server/definitions.json`.
+once by `rabbitmqctl import_definitions tests/server/definitions.json`, with the plugins
+that bring exchange types: rabbitmq_consistent_hash_exchange, rabbitmq_random_exchange,
+rabbitmq_recent_history_exchange, rabbitmq_sharding.
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ from pamqp import commands
 
 from tests.support.differences import Expectations
 from tests.support.raw_client import Endpoint, RawClient
+from tests.support.wiring import Wiring
 
 DEFINITIONS: Final = Path(__file__).with_name("definitions.json")
 
@@ -95,6 +98,12 @@ def connect(broker: Endpoint, fresh_name: FreshName) -> Iterator[Connect]:
 def client(connect: Connect) -> RawClient:
     """A connection with channel 1 open."""
     return connect()
+
+
+@pytest.fixture
+def wiring(client: RawClient, fresh_name: FreshName) -> Wiring:
+    """Exchanges, queues and bindings on a channel in confirm mode."""
+    return Wiring(client, fresh_name)
 
 
 @pytest.fixture

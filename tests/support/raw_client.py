@@ -286,9 +286,10 @@ class RawClient:
 
     def expect_message(self, channel: int, kind: type[MethodT]) -> Message:
         """Return the next message; fail when something else comes."""
-        return self._content_of(channel, self.expect_method(channel, kind))
+        return self.content_of(channel, self.expect_method(channel, kind))
 
-    def _content_of(self, channel: int, method: base.Frame) -> Message:
+    def content_of(self, channel: int, method: base.Frame) -> Message:
+        """Return the message whose method has come; its content must be next."""
         header = self.next_frame()
         assert header.kind == HEADER and header.channel == channel
         class_id, weight, size = struct.unpack(">HHQ", header.payload[:12])
@@ -417,7 +418,7 @@ class RawClient:
         if isinstance(received.method, commands.Basic.GetEmpty):
             return None
         assert isinstance(received.method, commands.Basic.GetOk), received
-        return self._content_of(1, received.method)
+        return self.content_of(1, received.method)
 
     def close(self) -> None:
         """Close the connection politely.
