@@ -12,7 +12,7 @@ buckets for each destination in a row and hashes into the row; who gets how much
 same. Here nothing depends on the order of bindings, so a restart changes nothing; a new
 destination takes keys from the others and moves none between them, one that goes leaves
 its keys to the others, wherever it stood; and a weight of a million costs what 1 does.
-The price is a look at each destination, 20 ns compiled, for a key that is not in the
+The price is a look at each destination, 80 ns compiled, for a key that is not in the
 route cache.
 
 As in RabbitMQ a destination counts once: a second binding to it waits until the first

@@ -1,5 +1,19 @@
 """What can be wrong with an exchange or a binding."""
 
+from typing import Final
+
+_ESCAPES: Final[dict[int, bytes]] = {
+    8: rb"\b",
+    9: rb"\t",
+    10: rb"\n",
+    11: rb"\v",
+    12: rb"\f",
+    13: rb"\r",
+    27: rb"\e",
+    34: rb"\"",
+    92: rb"\\",
+}
+
 
 class RoutingError(Exception):
     """The topology cannot be changed or asked like that; nothing was changed."""
@@ -59,6 +73,8 @@ class BindingTypeInvalid(BindingInvalid):
 
 def as_erlang(value: object) -> str:
     """Return a value as RabbitMQ's texts show it, which print Erlang terms."""
+    if value is None:
+        return "undefined"
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, str):
@@ -67,8 +83,13 @@ def as_erlang(value: object) -> str:
         return str(value)
     if not value:
         return "<<>>"
-    text = value.decode("ascii", "replace")
-    if text.isascii() and text.isprintable():
-        quoted = text.replace("\\", "\\\\").replace('"', '\\"')
-        return f'<<"{quoted}">>'
-    return f"<<{','.join([str(octet) for octet in value])}>>"
+    quoted = bytearray()
+    for octet in value:
+        if octet in _ESCAPES:
+            quoted += _ESCAPES[octet]
+        elif octet < 32 or 127 <= octet < 160:
+            # One that cannot be printed, and all are shown as numbers.
+            return f"<<{','.join([str(each) for each in value])}>>"
+        else:
+            quoted.append(octet)
+    return f'<<"{quoted.decode("utf-8", "replace")}">>'

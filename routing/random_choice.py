@@ -2,7 +2,8 @@
 
 `x-random` draws among all its bindings, so a queue that is bound twice gets twice as
 much. `x-local-random` of RabbitMQ 4 draws among the queues on the publisher's node: on
-a single machine all of them are. It takes queues only, bound without a key.
+a single machine all of them are. It takes queues only, bound without a key; of any
+type, while RabbitMQ wants classic ones, since the others have their nodes elsewhere.
 """
 
 from typing import Final, final

@@ -84,8 +84,10 @@ class Session(Access):
             NotFound: there is no such exchange.
         """
         name, key = _names(message.address[:-1])
-        # Each once: a message could bring thousands that are alike.
-        keys = list(dict.fromkeys([key, *more_keys]))
+        keys = [key]
+        if more_keys:
+            # Each once: a message could bring thousands that are alike.
+            keys = list(dict.fromkeys([key, *more_keys]))
         self._check_publish(name, keys)
         if name:
             routed = RoutedMessage(message, keys)

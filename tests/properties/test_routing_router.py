@@ -10,6 +10,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from routing.binding import Binding
 from routing.errors import UnknownDestination, UnknownSource
+from routing.hashing import hash_octets, mix
 from routing.resolution import Resolution
 from routing.router import Router
 from tests.properties.test_routing_headers import naive_match as headers_match
@@ -112,6 +113,11 @@ class RouterMachine(RuleBasedStateMachine):
                 for binding in self.bound
                 if binding.source == exchange and self.matches(binding, key, headers)
             ]
+            if hits and self.types[exchange] == "x-modulus-hash":
+                hits.sort(
+                    key=lambda b: (b.key, b.to_exchange, b.destination, b.raw_arguments)
+                )
+                hits = [hits[mix(hash_octets(key)) % len(hits)]]
             waiting += [hit.destination for hit in hits if hit.to_exchange]
             found |= {self.queues[h.destination] for h in hits if not h.to_exchange}
             alternate = self.alternates[exchange]
@@ -134,7 +140,9 @@ class RouterMachine(RuleBasedStateMachine):
 
     @rule(
         name=exchanges,
-        type_name=st.sampled_from(["direct", "fanout", "topic", "headers"]),
+        type_name=st.sampled_from(
+            ["direct", "fanout", "topic", "headers", "x-modulus-hash"]
+        ),
         alternate=alternates,
     )
     def add_exchange(self, name: str, type_name: str, alternate: str | None) -> None:

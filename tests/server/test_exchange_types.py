@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from collections import Counter
 
 import pytest
@@ -9,11 +10,12 @@ from pamqp.commands import Exchange, Queue
 
 from tests.support.content import short_string, string_array, with_headers
 from tests.support.differences import Expectations
-from tests.support.raw_client import Closed, channel_closed
+from tests.support.raw_client import METHOD, Closed, channel_closed, longstr
 from tests.support.wiring import Wiring
 
 HASH = "x-consistent-hash"
 HISTORY = "x-recent-history"
+LENGTH = short_string("x-recent-history-length")
 
 
 def spread(wiring: Wiring, exchange: str, count: int, queues: list[str]) -> list[int]:
@@ -23,6 +25,13 @@ def spread(wiring: Wiring, exchange: str, count: int, queues: list[str]) -> list
     found = [len(wiring.bodies(queue)) for queue in queues]
     assert sum(found) == count
     return found
+
+
+def declare_raw(wiring: Wiring, kind: str, table: bytes) -> None:
+    """Send exchange.declare with a table of arguments as it is, and await no answer."""
+    payload = struct.pack(">HHH", 40, 10, 0)
+    payload += short_string(wiring.fresh_name()) + short_string(kind) + b"\x00"
+    wiring.client.send_frame(METHOD, 1, payload + longstr(table))
 
 
 def expect_declare_refused(
@@ -143,6 +152,9 @@ def test_consistent_hash_shares_among_exchanges_too(wiring: Wiring) -> None:
         ("abc", 'The binding key must be an integer: <<"abc">>'),
         ("", "The binding key must be an integer: <<>>"),
         (" 1", 'The binding key must be an integer: <<" 1">>'),
+        ("5é", 'The binding key must be an integer: <<"5é">>'),
+        ("x\n", 'The binding key must be an integer: <<"x\\n">>'),
+        ("\x01", "The binding key must be an integer: <<1>>"),
         ("1.0", 'The binding key must be an integer: <<"1.0">>'),
         ("0", "The binding key must be greater than 0"),
         ("-5", "The binding key must be greater than 0"),
@@ -168,6 +180,16 @@ def test_consistent_hash_refuses_arguments_that_make_no_sense(
     wiring: Wiring, arguments: dict[str, object], text: str
 ) -> None:
     expect_declare_refused(wiring, HASH, arguments, text)
+
+
+@pytest.mark.parametrize("name", ["hash-header", "hash-property"])
+def test_consistent_hash_wants_names_for_what_it_hashes(
+    wiring: Wiring, expectations: Expectations, name: str
+) -> None:
+    declare_raw(wiring, HASH, short_string(name) + b"I\x00\x00\x00\x05")
+    text = f"PRECONDITION_FAILED - Invalid argument 5, '{name}' must be a string"
+    expected = channel_closed(406, text, 40, 10)
+    wiring.client.expect_refusal(expectations.of("hash-argument-no-string", expected))
 
 
 def test_arguments_of_a_type_are_not_compared(wiring: Wiring) -> None:
@@ -315,6 +337,29 @@ def test_a_durable_queue_gets_the_history_too(wiring: Wiring) -> None:
     wiring.bind(queue, exchange)
     (message,) = wiring.messages(queue)
     assert (message.body, message.properties) == (b"x", b"\x10\x00\x02")
+
+
+@pytest.mark.parametrize(
+    "value", [b"b\x05", b"s\x00\x05", b"I\x00\x00\x00\x05", b"l" + bytes(7) + b"\x05"]
+)
+def test_a_length_may_be_of_any_size(wiring: Wiring, value: bytes) -> None:
+    declare_raw(wiring, HISTORY, LENGTH + value)
+    wiring.client.expect_method(1, Exchange.DeclareOk)
+
+
+@pytest.mark.parametrize("value", [b"B\x05", b"u\x00\x05", b"i\x00\x00\x00\x05"])
+def test_a_length_may_be_unsigned(
+    wiring: Wiring, expectations: Expectations, value: bytes
+) -> None:
+    declare_raw(wiring, HISTORY, LENGTH + value)
+    if expectations.differ("unsigned-history-length"):
+        text = (
+            "PRECONDITION_FAILED - Invalid argument 5, 'x-recent-history-length' must "
+            "be a positive integer"
+        )
+        wiring.client.expect_refusal(channel_closed(406, text, 40, 10))
+    else:
+        wiring.client.expect_method(1, Exchange.DeclareOk)
 
 
 @pytest.mark.parametrize(

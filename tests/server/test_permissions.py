@@ -46,7 +46,7 @@ def declare_queue(named: Named, queue: str, dead_letter: str) -> base.Frame:
 
 
 def declare_exchange(named: Named, exchange: str, alternate: str) -> base.Frame:
-    arguments = {"alternate-exchange": named(alternate)}
+    arguments = {"alternate-exchange": named(alternate) if alternate else ""}
     return Exchange.Declare(0, named(exchange), arguments=arguments)  # type: ignore[arg-type]
 
 
@@ -128,6 +128,12 @@ REFUSED: dict[str, tuple[Make, str, str, tuple[int, int]]] = {
         lambda n: declare_exchange(n, "cwr", "c-r"),
         "write",
         "exchange c-r",
+        (40, 10),
+    ),
+    "declare an exchange with the default exchange as alternate": (
+        lambda n: declare_exchange(n, "cwr", ""),
+        "write",
+        "exchange amq.default",
         (40, 10),
     ),
     "delete an exchange": (

@@ -224,3 +224,31 @@ def test_a_change_of_topic_rights_forgets_what_was_remembered(
     assert joe.routes.by_name == {}
     with pytest.raises(AccessRefused):
         joe.find_route(raw)
+
+
+@pytest.mark.parametrize("kind", ["x-consistent-hash", "x-modulus-hash"])
+def test_a_restart_moves_no_key_to_another_queue(
+    plane: ControlPlane, kind: str
+) -> None:
+    guest = plane.guest()
+    plane.declare_exchange(guest, "h", kind, durable=True)
+    for name in ("c", "a", "b", "d"):
+        plane.declare_queue(guest, name, durable=True)
+    plane.commit()
+    for name, weight in (("c", b"2"), ("a", b"1"), ("b", b"1"), ("d", b"3")):
+        plane.bind(guest, "h", name, weight)
+    plane.commit()
+
+    def places() -> list[str]:
+        found = []
+        for number in range(50):
+            key = str(number).encode()
+            raw = b"\x01h" + bytes([len(key)]) + key
+            (queue,) = plane.guest().find_route(raw).queues
+            found.append(queue.name)
+        return found
+
+    before = places()
+    plane.reopen()
+    assert places() == before
+    assert set(before) == set("abcd")
