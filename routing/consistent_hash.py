@@ -94,9 +94,7 @@ class ConsistentHashTable(BindingTable):
         if not place.weights:
             del self._places[place.target]
             return
-        for weight in place.weights.values():
-            place.weight = weight
-            break
+        place.weight = next(iter(place.weights.values()))
 
     def match(self, routable: Routable, found: list[Target]) -> None:
         hashed = hash_octets(self._key(routable))
@@ -104,11 +102,14 @@ class ConsistentHashTable(BindingTable):
         best_score = 0.0
         for place in self._places.values():
             score = place.score(hashed)
-            if best is None or score > best_score:
+            # A tie must not depend on the order either.
+            if (
+                best is None
+                or score > best_score
+                or (score == best_score and place.name < best.name)
+            ):
                 best = place
                 best_score = score
-            elif score == best_score and place.name < best.name:
-                best = place
         if best is not None:
             found.append(best.target)
 
