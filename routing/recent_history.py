@@ -4,7 +4,8 @@ Every binding matches every message, and the last messages stay here (20, or
 `x-recent-history-length` of them). Whoever makes a binding asks for them and sends them
 where it leads; this table only keeps them, oldest first. A message whose header
 `x-recent-history-no-store` is true passes by. As in RabbitMQ the history is in memory
-only, durable exchange or not: after a restart it begins anew.
+only, durable exchange or not: after a restart it begins anew. Nor does it leave memory
+for the disk when memory runs short, so a long history of large messages is expensive.
 """
 
 from collections import deque

@@ -19,6 +19,7 @@ def replay_history(topology: Topology, binding: Binding) -> None:
         queues = _queues(topology, binding, kept)
         if queues:
             message = _again(kept.message)
+            message.share_among(len(queues))
             for queue in queues:
                 queue.publish(message)
 
