@@ -113,6 +113,20 @@ class Unacked(Generic[Entry]):
         """Remove and return all entries in tag order."""
         return self._take_slots_through(i64(len(self._entries)) - 1)
 
+    def outstanding_before(self, tag: i64) -> list[Entry]:
+        """Return the entries of all lower tags, in tag order; they stay."""
+        stragglers = self._stragglers
+        found = [stragglers[one] for one in sorted(stragglers) if one < tag]
+        entries = self._entries
+        end = min(tag - self._base, i64(len(entries)))
+        position = self._head
+        while position < end:
+            entry = entries[position]
+            if entry is not None:
+                found.append(entry)
+            position += 1
+        return found
+
     def restore(self, tag: i64, entry: Entry) -> None:
         """Put back what was taken under this tag; it is outstanding as before."""
         assert 0 < tag < self.next_tag, "only what was delivered can come back"

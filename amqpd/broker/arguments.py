@@ -18,22 +18,25 @@ CLASSIC: Final = "classic"
 QUORUM: Final = "quorum"
 
 QUEUE_TYPE: Final = "x-queue-type"
+EXPIRES: Final = "x-expires"
+CONSUMER_TIMEOUT: Final = "x-consumer-timeout"
+SINGLE_ACTIVE_CONSUMER: Final = "x-single-active-consumer"
 DEAD_LETTER_EXCHANGE: Final = "x-dead-letter-exchange"
 ALTERNATE_EXCHANGE: Final = "alternate-exchange"
 
 # What both types know, in the order in which RabbitMQ compares.
 _COMMON: Final = (
-    "x-expires",
+    EXPIRES,
     "x-message-ttl",
     DEAD_LETTER_EXCHANGE,
     "x-dead-letter-routing-key",
     "x-max-length",
     "x-max-length-bytes",
     "x-overflow",
-    "x-single-active-consumer",
+    SINGLE_ACTIVE_CONSUMER,
     QUEUE_TYPE,
     "x-queue-leader-locator",
-    "x-consumer-timeout",
+    CONSUMER_TIMEOUT,
 )
 _CLASSIC_ONLY: Final = (
     "x-max-priority",
@@ -85,8 +88,11 @@ _WITHOUT_EFFECT: Final = frozenset(
     }
 )
 
+# What does what it says.
+_APPLIED: Final = frozenset({EXPIRES, CONSUMER_TIMEOUT, SINGLE_ACTIVE_CONSUMER})
+
 # Values as RabbitMQ's list of validators has them; what is not listed is free.
-_POSITIVE_TIMES: Final = frozenset({"x-expires"})
+_POSITIVE_TIMES: Final = frozenset({EXPIRES})
 _TIMES: Final = frozenset({"x-message-ttl"})
 _COUNTS: Final = frozenset(
     {
@@ -95,7 +101,7 @@ _COUNTS: Final = frozenset(
         "x-max-priority",
         "x-max-in-memory-length",
         "x-max-in-memory-bytes",
-        "x-consumer-timeout",
+        CONSUMER_TIMEOUT,
         "x-consumer-disconnected-timeout",
         "x-delayed-retry-min",
         "x-delayed-retry-max",
@@ -288,7 +294,7 @@ def not_applied(table: dict[str, object]) -> list[str]:
     return [
         key
         for key in _KNOWN[queue_type(table)]
-        if key in table and key not in _WITHOUT_EFFECT
+        if key in table and key not in _WITHOUT_EFFECT and key not in _APPLIED
     ]
 
 
@@ -307,7 +313,7 @@ def _refusal(arguments: Arguments, key: str) -> str:
         if not isinstance(value, str):
             return f"{{unacceptable_type,{arguments.type_name(key)}}}"
         return _text_refusal(arguments, key, value)
-    if key == "x-single-active-consumer":
+    if key == SINGLE_ACTIVE_CONSUMER:
         if not isinstance(value, bool):
             return f"{{unacceptable_type,{arguments.type_name(key)}}}"
         return ""

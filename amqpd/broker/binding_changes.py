@@ -9,13 +9,19 @@ an exchange with a history gets it before the answer.
 from typing import final
 
 from amqpd.broker.access import Access
-from amqpd.broker.errors import AmqpError, PreconditionFailed
+from amqpd.broker.errors import (
+    AccessRefused,
+    AmqpError,
+    ChannelException,
+    PreconditionFailed,
+)
 from amqpd.broker.exchange import TOPIC, Exchange, check_not_default, no_exchange
 from amqpd.broker.exchange_changes import Done
 from amqpd.broker.history import replay_history
 from amqpd.broker.operation import Operation, Progress
 from amqpd.broker.queue import Queue
 from amqpd.broker.queue_changes import doomed_statements, take_out_doomed
+from amqpd.broker.reply_queues import is_reply_name
 from amqpd.broker.statements import delete_binding, insert_binding
 from amqpd.broker.topology import Topology, exchange_key, queue_key
 from amqpd.wire.tables import type_name_in
@@ -88,7 +94,7 @@ class Bind(Operation):
         if destination is None:
             if binding.to_exchange:
                 raise no_exchange(binding.destination, topology.name)
-            raise topology.no_queue(binding.destination)
+            raise _no_destination(topology, binding.destination)
         if isinstance(destination, Queue):
             self._access.check_owner(destination)
         return source, destination
@@ -103,6 +109,13 @@ class Bind(Operation):
             raise PreconditionFailed(error.text(type_name)) from None
         except BindingInvalid as invalid:
             raise PreconditionFailed(str(invalid)) from None
+
+
+def _no_destination(topology: Topology, name: str) -> ChannelException:
+    if is_reply_name(name):
+        resource = topology.queue_resource(name)
+        return AccessRefused(f"cannot bind to {resource}: it takes direct replies")
+    return topology.no_queue(name)
 
 
 @final

@@ -17,6 +17,7 @@ from typing import Final, final
 
 from mypy_extensions import i64
 
+from amqpd.broker.arguments import SINGLE_ACTIVE_CONSUMER
 from amqpd.broker.backlog import Backlog
 from amqpd.broker.cold_load import ColdLoad, LoadedWindow
 from amqpd.broker.consumer_ring import ConsumerRing
@@ -25,6 +26,7 @@ from amqpd.broker.dispatch import Dispatch
 from amqpd.broker.errors import AccessRefused, ResourceError
 from amqpd.broker.message import Message
 from amqpd.broker.pager import PAGE_UNITS, PagedQueue, Pager
+from amqpd.broker.timers import Timed
 from amqpd.wire.properties import PERSISTENT
 from store.replay import RecoveredQueue
 
@@ -66,6 +68,11 @@ class Queue(PagedQueue):
         self.raw_arguments = raw_arguments
         self.is_deleted = False
         self.consumers: list[Consumer] = []
+        # Whether only one consumer at a time gets messages, and who that is.
+        self.has_single_active: bool = arguments.get(SINGLE_ACTIVE_CONSUMER) is True
+        self.active_consumer: Consumer | None = None
+        # Its clock runs while nobody uses it; None: the queue does not expire.
+        self.expiry: Timed | None = None
         self.unacked_count: i64 = 0
         self.next_seq: i64 = 1
         self._ready = Backlog(durable, pager.use)
@@ -107,6 +114,18 @@ class Queue(PagedQueue):
     def has_exclusive_consumer(self) -> bool:
         """Whether one consumer has the queue to itself."""
         return len(self.consumers) == 1 and self.consumers[0].exclusive
+
+    @property
+    def single_active_consumer_tag(self) -> str:
+        """Who is active among consumers of whom only one is; empty if nobody is."""
+        active = self.active_consumer
+        return "" if active is None else active.tag
+
+    def activity_status(self, consumer: Consumer) -> str:
+        """What a consumer is here, in RabbitMQ's words."""
+        if not self.has_single_active:
+            return "up"
+        return "single_active" if consumer is self.active_consumer else "waiting"
 
     # -- messages come and go -------------------------------------------------
 
@@ -248,13 +267,17 @@ class Queue(PagedQueue):
         """Subscribe a consumer; it gets messages from the next dispatch on.
 
         Raises:
-            AccessRefused: somebody has, or would get, the queue exclusively.
+            AccessRefused: somebody has, or would get, the queue exclusively; where only
+                one consumer is active nobody can.
         """
-        if self.has_exclusive_consumer or (consumer.exclusive and self.consumers):
+        is_shared = bool(self.consumers) or self.has_single_active
+        if self.has_exclusive_consumer or (consumer.exclusive and is_shared):
             raise AccessRefused(
                 f"queue '{self.name}' in vhost '{self.vhost_name}' in exclusive use"
             )
         self.consumers.append(consumer)
+        if self.has_single_active and self.active_consumer is None:
+            self.active_consumer = consumer
         self.offer(consumer)
 
     def remove_consumer(self, consumer: Consumer) -> None:
@@ -263,6 +286,8 @@ class Queue(PagedQueue):
         if consumer in self.consumers:
             self.consumers.remove(consumer)
         self._ring.remove(consumer)
+        if consumer is self.active_consumer:
+            self._hand_over()
         if not self.consumers:
             self._pager.end_draining(self)
 
@@ -270,9 +295,21 @@ class Queue(PagedQueue):
         """The consumer may have room again: it stands in line from now on."""
         if consumer.in_ring or consumer.is_cancelled:
             return
+        if self.has_single_active and consumer is not self.active_consumer:
+            return
         self._ring.add(consumer)
         if (self._ready.at_hand or self._ready.behind) and not self.is_dirty:
             self._dispatch.mark(self)
+
+    def _hand_over(self) -> None:
+        """The active consumer is gone: the first of the highest priority is next."""
+        heir: Consumer | None = None
+        for consumer in self.consumers:
+            if heir is None or consumer.priority > heir.priority:
+                heir = consumer
+        self.active_consumer = heir
+        if heir is not None:
+            self.offer(heir)
 
     # -- out of memory and back -----------------------------------------------
 
@@ -460,6 +497,7 @@ class Queue(PagedQueue):
         self._pager.forget(self)
         consumers = self.consumers
         self.consumers = []
+        self.active_consumer = None
         self._ring.clear()
         for consumer in consumers:
             consumer.is_cancelled = True

@@ -69,7 +69,9 @@ class FindQueue(Operation):
 
     def start(self) -> Progress:
         """Look."""
-        self._done(self._topology.find_queue(self._access, self._name))
+        queue = self._topology.find_queue(self._access, self._name)
+        self._topology.queue_used(queue)
+        self._done(queue)
         return Progress.DONE
 
     def fail(self, error: AmqpError) -> None:
@@ -109,6 +111,7 @@ class DeclareQueue(Operation):
         self._access.check_configure("queue", name)
         if queue is not None:
             self._check_same(queue)
+            topology.queue_used(queue)
             self._done(queue)
             return Progress.DONE
         self._check_new()

@@ -19,7 +19,7 @@ from typing import Final, final
 from mypy_extensions import i64
 
 from amqpd.broker.access import Access
-from amqpd.broker.arguments import Arguments
+from amqpd.broker.arguments import EXPIRES, Arguments
 from amqpd.broker.catalogue import Catalogue, Statement
 from amqpd.broker.dispatch import Dispatch
 from amqpd.broker.errors import NotFound
@@ -28,7 +28,9 @@ from amqpd.broker.operation import OperationLine
 from amqpd.broker.pager import Pager
 from amqpd.broker.ports import DurabilityWaiter
 from amqpd.broker.queue import FIRST_TRANSIENT_ID, Queue
+from amqpd.broker.queue_expiry import QueueExpiry
 from amqpd.broker.statements import delete_exchange, delete_queue
+from amqpd.broker.timers import Timers
 from routing.binding import Binding
 from routing.router import Router
 from store.message_store import MessageStore
@@ -55,6 +57,7 @@ class Surroundings:
         self.dispatch = dispatch
         # Durable queues, as the log knows them.
         self.queues_by_id: dict[int, Queue] = {}
+        self.timers = Timers()
         self._random_octets = random_octets
         self._next_transient_id: i64 = FIRST_TRANSIENT_ID
 
@@ -159,6 +162,11 @@ class Topology:
                 return True
         return False
 
+    def queue_used(self, queue: Queue) -> None:
+        """Somebody used the queue, or stopped using it: its time to live begins."""
+        if queue.expiry is not None:
+            self.surroundings.timers.start(queue.expiry)
+
     # -- coming ---------------------------------------------------------------
 
     def make_queue(
@@ -171,7 +179,31 @@ class Topology:
         arguments: Arguments,
     ) -> Queue:
         """Make a queue and make it known."""
-        queue = Queue(
+        queue = self.new_queue(queue_id, name, durable, auto_delete, owner, arguments)
+        expires_ms = arguments.table.get(EXPIRES)
+        if isinstance(expires_ms, int):
+            queue.expiry = QueueExpiry(queue, expires_ms, self.delete_queue_now)
+            self.queue_used(queue)
+        self.queues[name] = queue
+        self.default_routes[default_route_key(name)] = queue
+        self.router.add_destination(name, queue)
+        if durable:
+            self.surroundings.queues_by_id[int(queue_id)] = queue
+        if owner is not None:
+            self._exclusive.setdefault(owner, {})[name] = queue
+        return queue
+
+    def new_queue(
+        self,
+        queue_id: i64,
+        name: str,
+        durable: bool,
+        auto_delete: bool,
+        owner: object | None,
+        arguments: Arguments,
+    ) -> Queue:
+        """Make a queue that nobody knows yet."""
+        return Queue(
             queue_id,
             name,
             self.name,
@@ -183,14 +215,6 @@ class Topology:
             self.surroundings.dispatch,
             self.surroundings.pager,
         )
-        self.queues[name] = queue
-        self.default_routes[default_route_key(name)] = queue
-        self.router.add_destination(name, queue)
-        if durable:
-            self.surroundings.queues_by_id[int(queue_id)] = queue
-        if owner is not None:
-            self._exclusive.setdefault(owner, {})[name] = queue
-        return queue
 
     def add_exchange(self, exchange: Exchange) -> None:
         """Make an exchange known."""
@@ -210,6 +234,7 @@ class Topology:
         del self.queues[name]
         del self.default_routes[default_route_key(name)]
         self.leaving.discard(name)
+        queue.expiry = None
         if queue.durable:
             del self.surroundings.queues_by_id[int(queue.id)]
         owner = queue.exclusive_owner

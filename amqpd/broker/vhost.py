@@ -28,6 +28,7 @@ from amqpd.broker.queue_changes import (
     QueueDone,
     QueueProperties,
 )
+from amqpd.broker.reply_queues import ReplyQueues
 from amqpd.broker.routes import RouteCache
 from amqpd.broker.topology import Surroundings, Topology
 from routing.binding import Binding
@@ -42,6 +43,7 @@ class VirtualHost:
         self.name = name
         self.topology = Topology(name, surroundings)
         self.surroundings = surroundings
+        self.reply_queues = ReplyQueues(self.topology)
         # By user, since a remembered route is also a verdict on that user.
         self._route_caches: dict[str, RouteCache] = {}
 
@@ -136,9 +138,16 @@ class VirtualHost:
         """Delete a queue whatever the disk does. Twice is once."""
         self.topology.delete_queue_now(queue)
 
+    def queue_used(self, queue: Queue) -> None:
+        """A client got a message from it, or asked for one."""
+        self.topology.queue_used(queue)
+
     def queue_unused(self, queue: Queue) -> None:
         """The queue has lost its last consumer: an auto-delete queue ends with it."""
-        if queue.auto_delete and not queue.consumer_count:
+        if queue.consumer_count:
+            return
+        self.topology.queue_used(queue)
+        if queue.auto_delete and not self.reply_queues.close(queue):
             self.topology.delete_queue_now(queue)
 
     # -- bindings -------------------------------------------------------------

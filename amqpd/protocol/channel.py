@@ -15,6 +15,7 @@ from mypy_extensions import i64
 from pamqp import commands
 from pamqp.base import Frame
 
+from amqpd.broker.arguments import CONSUMER_TIMEOUT, Arguments
 from amqpd.broker.durability import Durability
 from amqpd.broker.errors import (
     AmqpError,
@@ -23,15 +24,19 @@ from amqpd.broker.errors import (
     NotImplementedHere,
     PreconditionFailed,
 )
+from amqpd.broker.queue import Queue
+from amqpd.broker.reply_queues import REPLY_TO
 from amqpd.broker.session import Session
 from amqpd.protocol import declaring
 from amqpd.protocol.consuming import ChannelConsumer, Consuming
+from amqpd.protocol.delivery_timeout import DeliveryTimeout
 from amqpd.protocol.durable_reply import DurableReply
 from amqpd.protocol.output import Output
 from amqpd.protocol.ports import ChannelFace, ConnectionFace
 from amqpd.protocol.publishing import Publishing
 from amqpd.protocol.transaction import Transaction
 from amqpd.wire.methods import Decoded, encode_method
+from amqpd.wire.tables import Table
 from confirms.publisher import PublisherConfirms
 
 # A transaction is one batch of the log and lands whole or not at all.
@@ -221,33 +226,83 @@ def _consume(channel: Channel, decoded: Decoded) -> None:
     consuming = channel.consuming
     session = channel.session
     tag = method.consumer_tag or session.new_name(TAG_PREFIX)
+    arguments = Arguments(cast(Table, method.arguments or {}), decoded.raw_arguments)
+    if method.queue == REPLY_TO:
+        _check_reply_consumer(channel, bool(method.no_ack))
+        arguments = Arguments({}, b"")
     if tag in consuming.consumers:
         raise NotAllowed(f"attempt to reuse consumer tag '{tag}'")
-    arguments = cast(dict[str, object], method.arguments or {})
-    queue = session.readable_queue(declaring.queue_name(channel, method))
+    queue = _source(channel, method)
+    timeout_ms = _timeout_ms(queue, arguments)
     consumer = ChannelConsumer(
         consuming,
         queue,
         tag,
         bool(method.no_ack),
         bool(method.exclusive),
-        _priority(arguments),
+        _priority(queue, arguments),
         consuming.consumer_prefetch,
-        arguments,
+        arguments.table,
     )
     queue.add_consumer(consumer)
     consuming.add(consumer)
+    if timeout_ms and not consumer.no_ack:
+        watch = DeliveryTimeout(consuming, consumer, timeout_ms)
+        session.vhost.surroundings.timers.start(watch)
     if not method.nowait:
         channel.reply(commands.Basic.ConsumeOk(tag))
 
 
-def _priority(arguments: dict[str, object]) -> int:
-    priority = arguments.get("x-priority", 0)
-    if isinstance(priority, bool) or not isinstance(priority, int):
-        raise PreconditionFailed(
-            f"invalid arg 'x-priority': expected integer, got {priority!r}"
-        )
-    return priority
+def _check_reply_consumer(channel: Channel, no_ack: bool) -> None:
+    """One consumer of a channel may get direct replies, and cannot ack them."""
+    if not no_ack:
+        raise PreconditionFailed("reply consumer cannot acknowledge")
+    queue = channel.publishing.reply_queue
+    if queue is not None and not queue.is_deleted:
+        raise PreconditionFailed("reply consumer already set")
+
+
+def _source(channel: Channel, method: commands.Basic.Consume) -> Queue:
+    """Return the queue that a consumer is to be added to."""
+    session = channel.session
+    if method.queue == REPLY_TO:
+        queue = session.vhost.reply_queues.open()
+        channel.publishing.reply_queue = queue
+        return queue
+    return session.readable_queue(declaring.queue_name(channel, method))
+
+
+def _priority(queue: Queue, arguments: Arguments) -> int:
+    return _integer(queue, arguments, "x-priority", 0)
+
+
+def _timeout_ms(queue: Queue, arguments: Arguments) -> int:
+    """How long a delivery may stay unacked: the consumer's word, or else the queue's.
+
+    0 is for ever.
+    """
+    of_queue = queue.arguments.get(CONSUMER_TIMEOUT)
+    default = of_queue if isinstance(of_queue, int) else 0
+    timeout_ms = _integer(queue, arguments, CONSUMER_TIMEOUT, default)
+    if timeout_ms < 0:
+        text = f"{{value_negative,{timeout_ms}}}"
+        raise _argument_invalid(queue, CONSUMER_TIMEOUT, text)
+    return timeout_ms
+
+
+def _integer(queue: Queue, arguments: Arguments, key: str, default: int) -> int:
+    value = arguments.table.get(key, default)
+    if isinstance(value, bool) or not isinstance(value, int):
+        text = f'"expected integer, got {arguments.type_name(key)}"'
+        raise _argument_invalid(queue, key, text)
+    return value
+
+
+def _argument_invalid(queue: Queue, key: str, text: str) -> PreconditionFailed:
+    return PreconditionFailed(
+        f"invalid arg '{key}' for queue '{queue.name}' in vhost "
+        f"'{queue.vhost_name}': {text}"
+    )
 
 
 def _cancel(channel: Channel, decoded: Decoded) -> None:
@@ -264,6 +319,7 @@ def _get(channel: Channel, decoded: Decoded) -> None:
     method = cast(commands.Basic.Get, decoded.method)
     session = channel.session
     queue = session.readable_queue(declaring.queue_name(channel, method))
+    session.vhost.queue_used(queue)
     reference = queue.get(bool(method.no_ack))
     if reference is None:
         channel.reply(commands.Basic.GetEmpty())

@@ -7,7 +7,7 @@ output for the output's. Ledger entries are the queues' references themselves, s
 costs no lookup: the reference knows its queue and its consumer.
 """
 
-from typing import final
+from typing import Final, final
 
 from librt.strings import write_i64_be
 from mypy_extensions import i64
@@ -23,6 +23,9 @@ from amqpd.protocol.transaction import Transaction
 from amqpd.wire.methods import encode_method
 from confirms.errors import UnknownDeliveryTag
 from confirms.unacked import Unacked
+
+# So many answers that come too late are known for a channel.
+OVERDUE_MAX: Final = 65536
 
 
 @final
@@ -113,6 +116,9 @@ class Consuming:
         self.transaction: Transaction | None = None
         self._connection = connection
         self._waiting: list[Consumer] = []
+        # Who did not answer these deliveries in time: they are in their queues again,
+        # but as long as the client does not answer they count for the limits.
+        self._overdue: dict[int, Consumer] = {}
 
     # -- consumers ------------------------------------------------------------
 
@@ -187,11 +193,54 @@ class Consuming:
     def _take(self, delivery_tag: i64, multiple: bool) -> list[Reference]:
         try:
             if multiple:
-                return self.unacked.take_through(delivery_tag)
-            return [self.unacked.take(delivery_tag)]
+                taken = self.unacked.take_through(delivery_tag)
+            else:
+                taken = [self.unacked.take(delivery_tag)]
         except UnknownDeliveryTag:
-            tag = int(delivery_tag) & 0xFFFFFFFFFFFFFFFF
-            raise PreconditionFailed(f"unknown delivery tag {tag}") from None
+            if int(delivery_tag) not in self._overdue:
+                tag = int(delivery_tag) & 0xFFFFFFFFFFFFFFFF
+                raise PreconditionFailed(f"unknown delivery tag {tag}") from None
+            taken = self._take_before(delivery_tag) if multiple else []
+        if self._overdue:
+            self._forget_overdue(delivery_tag, multiple)
+        return taken
+
+    def _take_before(self, delivery_tag: i64) -> list[Reference]:
+        references = self.unacked.outstanding_before(delivery_tag)
+        for reference in references:
+            self.unacked.take(reference.delivery_tag)
+        return references
+
+    def give_back_overdue(self, consumer: Consumer, before_tag: i64) -> int:
+        """Requeue what a consumer was delivered before a tag and has not answered.
+
+        Returns how many there were. A late answer is accepted and means nothing.
+        """
+        count = 0
+        for reference in self.unacked.outstanding_before(before_tag):
+            if reference.consumer is consumer:
+                count += 1
+                self.unacked.take(reference.delivery_tag)
+                self._overdue[int(reference.delivery_tag)] = consumer
+                reference.queue.requeue(reference)
+        while len(self._overdue) > OVERDUE_MAX:
+            # A client that never answers, and has no limit.
+            self._forget_overdue(next(iter(self._overdue)), False)
+        return count
+
+    def _forget_overdue(self, delivery_tag: i64, multiple: bool) -> None:
+        """The client has answered: its limits have room for what is not overdue."""
+        overdue = self._overdue
+        answered = [int(delivery_tag)]
+        if multiple:
+            answered = [tag for tag in overdue if not 0 < delivery_tag < tag]
+        for tag in answered:
+            consumer = overdue.pop(tag, None)
+            if consumer is not None:
+                self.unacked_count -= 1
+                consumer.unacked_count -= 1
+                consumer.queue.offer(consumer)
+        self._wake()
 
     def _answer(self, references: list[Reference], requeue: bool) -> None:
         transaction = self.transaction
@@ -223,6 +272,7 @@ class Consuming:
 
     def recover(self) -> None:
         """basic.recover: everything unacked goes back to its queue."""
+        self._forget_overdue(0, True)
         self.finish(self.unacked.take_all(), True)
 
     def write_get_ok(self, queue: Queue, reference: Reference, no_ack: bool) -> None:

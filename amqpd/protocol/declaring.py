@@ -16,6 +16,7 @@ from amqpd.broker.errors import AmqpError, NotFound
 from amqpd.broker.exchange import Exchange
 from amqpd.broker.queue import Queue
 from amqpd.broker.queue_changes import QueueProperties
+from amqpd.broker.reply_queues import is_reply_name
 from amqpd.protocol.durable_reply import DurableReply
 from amqpd.protocol.ports import ChannelFace
 from amqpd.wire.methods import Decoded
@@ -180,6 +181,9 @@ def exchange_unbind(channel: ChannelFace, decoded: Decoded) -> None:
 def queue_declare(channel: ChannelFace, decoded: Decoded) -> None:
     """queue.declare."""
     method = cast(commands.Queue.Declare, decoded.method)
+    if is_reply_name(method.queue):
+        _declare_reply_queue(channel, method)
+        return
     answer = Answer(
         channel, None if method.nowait else commands.Queue.DeclareOk("", 0, 0)
     )
@@ -197,6 +201,14 @@ def queue_declare(channel: ChannelFace, decoded: Decoded) -> None:
             channel.session, method.queue, properties, answer.on_queue_declared
         )
     answer.wait()
+
+
+def _declare_reply_queue(channel: ChannelFace, method: commands.Queue.Declare) -> None:
+    """Every declaration of it is a question: does somebody await replies there?"""
+    channel.session.vhost.reply_queues.check(method.queue)
+    channel.last_queue_name = method.queue
+    if not method.nowait:
+        channel.reply(commands.Queue.DeclareOk(method.queue, 0, 1))
 
 
 def queue_delete(channel: ChannelFace, decoded: Decoded) -> None:

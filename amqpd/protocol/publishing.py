@@ -21,6 +21,7 @@ from amqpd.broker.errors import PreconditionFailed, UnexpectedFrame
 from amqpd.broker.message import Message
 from amqpd.broker.ports import DurabilityWaiter
 from amqpd.broker.queue import Queue
+from amqpd.broker.reply_queues import REPLY_TO
 from amqpd.broker.routes import Route
 from amqpd.broker.sender_selected import selected_keys, without_blind_copies
 from amqpd.broker.session import Session
@@ -41,17 +42,22 @@ from amqpd.wire.properties import (
     HAS_BCC,
     HAS_CC,
     HAS_EXPIRATION,
+    HAS_REPLY_TO,
     HAS_UNKNOWN_MODE,
     HAS_USER_ID,
     delivery_mode,
     expiration,
+    headers,
+    reply_to,
     user_id,
     walk_properties,
+    with_reply_to,
 )
 from confirms.publisher import PublisherConfirms
 
 BASIC: Final = 60
 NO_ROUTE: Final = 312
+DIRECT_REPLY_TO: Final = REPLY_TO.encode()
 
 EXPECTED_METHOD: Final = "expected method frame, got non method frame instead"
 EXPECTED_HEADER: Final = (
@@ -79,6 +85,8 @@ class Publishing(DurabilityWaiter, Answerer):
         self.number: i64 = number
         self.confirms: PublisherConfirms | None = None
         self.transaction: Transaction | None = None
+        # Where replies to what is published here go, if the channel consumes them.
+        self.reply_queue: Queue | None = None
         # Whether a content has begun and is not complete.
         self.is_receiving = False
         self._session = session
@@ -197,6 +205,8 @@ class Publishing(DurabilityWaiter, Answerer):
             PreconditionFailed: a property that the broker acts on is not valid.
             AccessRefused: a routing key that the message adds may not be used.
         """
+        if facts & HAS_REPLY_TO:
+            content = self._with_reply_address(content)
         message = Message(route.address, content, body, facts, now_ms)
         queues = route.queues
         if facts & (HAS_EXPIRATION | HAS_USER_ID | HAS_UNKNOWN_MODE):
@@ -223,6 +233,15 @@ class Publishing(DurabilityWaiter, Answerer):
             write_return(self._output, self.number, message, NO_ROUTE, b"NO_ROUTE")
         if self.confirms is not None:
             self._take_number(self.confirms, message.number >= 0)
+
+    def _with_reply_address(self, content: bytes) -> bytes:
+        """Whoever asks for direct replies gets an address of its own."""
+        if reply_to(content, HEAD_SIZE) != DIRECT_REPLY_TO:
+            return content
+        queue = self.reply_queue
+        if queue is None or queue.is_deleted:
+            raise PreconditionFailed("fast reply consumer does not exist")
+        return with_reply_to(content, queue.name.encode())
 
     def _check_properties(self, message: Message, now_ms: i64) -> None:
         content = message.content
@@ -304,6 +323,7 @@ class Publishing(DurabilityWaiter, Answerer):
         self.abandon()
         self.confirms = None
         self.transaction = None
+        self.reply_queue = None
 
 
 def check_header(data: bytes, start: i64, end: i64, body_size_max: i64) -> i64:

@@ -17,10 +17,11 @@ are left to the caller, and so is what a property means.
 from datetime import datetime
 from typing import Final, final
 
-from librt.strings import read_i16_be, read_i32_be, read_i64_be
+from librt.strings import BytesWriter, read_i16_be, read_i32_be, read_i64_be
 from mypy_extensions import i64
 
 from amqpd.wire.errors import SyntaxMalformed
+from amqpd.wire.frames import HEAD_SIZE, HEADER, read_u16, read_u32, write_head
 from amqpd.wire.tables import (
     TYPE_NAMES,
     Table,
@@ -259,6 +260,23 @@ def expiration(data: bytes, start: i64) -> bytes:
 def reply_to(data: bytes, start: i64) -> bytes:
     """Return the reply-to address; empty if there is none."""
     return _short_string(data, start, _REPLY_TO)
+
+
+def with_reply_to(content: bytes, address: bytes) -> bytes:
+    """Return a header frame, and what follows it, with another reply-to address.
+
+    There must be one already, so no other octet of the properties changes.
+    """
+    position = _value_at(content, HEAD_SIZE, _REPLY_TO)
+    old_size = i64(content[position])
+    size = read_u32(content, 3) - old_size + len(address)
+    out = BytesWriter()
+    write_head(out, HEADER, read_u16(content, 1), size)
+    out.write(content[HEAD_SIZE:position])
+    out.append(len(address))
+    out.write(address)
+    out.write(content[position + 1 + old_size :])
+    return out.getvalue()
 
 
 def user_id(data: bytes, start: i64) -> bytes:

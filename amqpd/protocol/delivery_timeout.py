@@ -1,0 +1,98 @@
+"""What a consumer keeps too long goes back to its queue (x-consumer-timeout).
+
+Only that: channel and consumer live on, and a late ack is taken without a word. What
+went back still counts as unacked for prefetch until the client answers it: whoever is
+stuck gets no more than before, and another consumer gets the message.
+
+Deliveries carry no time. Every now and then the watch notes which tag would be next:
+
+    time   0 s       10 s        20 s        30 s
+    next   17        40          40          95        timeout 20 s: at 30 s whatever is
+                                                       left below 40 is overdue
+
+So a delivery costs nothing more than one that nobody watches, and goes back between
+one timeout and the same plus two eighths of it.
+"""
+
+import logging
+from collections import deque
+from typing import Final, final
+
+from mypy_extensions import i64
+
+from amqpd.broker.timers import NEVER_MS, Timed
+from amqpd.protocol.consuming import ChannelConsumer, Consuming
+
+logger = logging.getLogger("amqpd.channel")
+
+MARKS_PER_TIMEOUT: Final[i64] = 8
+# The broker is not woken more often than this for one consumer.
+INTERVAL_MIN_MS: Final[i64] = 100
+
+
+@final
+class Mark:
+    """Tags below `next_tag` were delivered before that time."""
+
+    __slots__ = ("next_tag", "time_ms")
+
+    def __init__(self, time_ms: i64, next_tag: i64) -> None:
+        self.time_ms: i64 = time_ms
+        self.next_tag: i64 = next_tag
+
+
+@final
+class DeliveryTimeout(Timed):
+    """Watches the deliveries of one consumer."""
+
+    def __init__(
+        self, consuming: Consuming, consumer: ChannelConsumer, timeout_ms: i64
+    ) -> None:
+        super().__init__()
+        self._consuming = consuming
+        self._consumer = consumer
+        self._timeout_ms: i64 = timeout_ms
+        self._interval_ms: i64 = max(timeout_ms // MARKS_PER_TIMEOUT, INTERVAL_MIN_MS)
+        self._marks: deque[Mark] = deque()
+        self._marked_tag: i64 = 0
+
+    def on_start(self, now_ms: i64) -> i64:
+        """The consumer has just subscribed."""
+        self._note(now_ms)
+        return now_ms + self._interval_ms
+
+    def on_due(self, now_ms: i64) -> i64:
+        """Give back what is overdue."""
+        consumer = self._consumer
+        if consumer.is_cancelled and not consumer.unacked_count:
+            return NEVER_MS
+        self._note(now_ms)
+        marks = self._marks
+        before_tag: i64 = 0
+        while marks and marks[0].time_ms + self._timeout_ms <= now_ms:
+            before_tag = marks.popleft().next_tag
+        if before_tag:
+            self._give_back(before_tag)
+        return now_ms + self._interval_ms
+
+    def _note(self, now_ms: i64) -> None:
+        next_tag = self._consuming.unacked.next_tag
+        # The first time that a tag was next is the one that counts.
+        if next_tag != self._marked_tag:
+            self._marked_tag = next_tag
+            self._marks.append(Mark(now_ms, next_tag))
+
+    def _give_back(self, before_tag: i64) -> None:
+        count = self._consuming.give_back_overdue(self._consumer, before_tag)
+        if count:
+            queue = self._consumer.source
+            logger.warning(
+                "queue '%s' in vhost '%s': the consumer '%s' on channel %d has not "
+                "acknowledged %d deliveries within %d ms; they go back to the queue",
+                queue.name,
+                queue.vhost_name,
+                self._consumer.tag,
+                self._consuming.number,
+                count,
+                self._timeout_ms,
+            )
