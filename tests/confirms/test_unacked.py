@@ -72,6 +72,22 @@ def test_multiple_asks_for_an_outstanding_tag_and_else_takes_nothing(tag: int) -
     assert unacked.take_all() == names(3, 5)
 
 
+@pytest.mark.parametrize("tag", range(20))
+def test_what_is_outstanding_below_a_tag_is_told_in_order_and_stays(tag: int) -> None:
+    unacked = with_stragglers()
+    outstanding = [1, 2, 5, 16]
+    below = names(*(one for one in outstanding if one < tag))
+    assert unacked.outstanding_before(tag) == below
+    assert unacked.take_all() == names(*outstanding)
+
+
+def test_what_was_taken_is_not_outstanding_below_a_tag() -> None:
+    unacked = delivered(5)
+    unacked.take(1)
+    unacked.take(3)
+    assert unacked.outstanding_before(5) == names(2, 4)
+
+
 def test_multiple_of_tag_zero_takes_everything() -> None:
     unacked = delivered(3)
     assert unacked.take_through(0) == names(1, 2, 3)

@@ -66,6 +66,12 @@ class UnackedMachine(RuleBasedStateMachine):
             del self.model[each]
         self.taken.extend(due)
 
+    @rule(data=st.data())
+    def look_below(self, data: st.DataObject) -> None:
+        tag = data.draw(st.integers(-1, self.next_tag + 1))
+        below = sorted(each for each in self.model if each < tag)
+        assert self.unacked.outstanding_before(tag) == below
+
     @rule()
     def roll_back(self) -> None:
         for tag in self.taken:

@@ -196,6 +196,17 @@ class Bench:
         assert self.broker.pager.complete_paging(step) is None
         return True
 
+    def pass_time(self, milliseconds: int) -> int:
+        """Let time pass, do what is due and deliver; return when to be called next.
+
+        What starts a clock before the next call starts it at the time of that call.
+        """
+        self.now_ms += milliseconds
+        timers = self.broker.vhosts["/"].surroundings.timers
+        due_ms = int(timers.on_time(self.now_ms))
+        self.turn()
+        return due_ms
+
     def begin_sync(self) -> Step | None:
         """Begin a sync; `run` and `complete_sync` are the caller's."""
         return self.broker.durability.begin(True, self.now_ms)

@@ -7,6 +7,7 @@ from pamqp import commands, header
 
 from amqpd.wire import properties
 from amqpd.wire.errors import SyntaxMalformed
+from tests.support.content import frame, short_string
 
 EVERYTHING: dict[str, object] = {
     "content_type": "text/plain",
@@ -219,6 +220,18 @@ def test_single_properties_are_read_out_of_many() -> None:
     assert properties.reply_to(data, 0) == b"replies"
     assert properties.user_id(data, 0) == b"guest"
     assert properties.headers(data, 0) == {"k": "v"}
+
+
+@pytest.mark.parametrize("address", [b"", b"r", b"x" * 255])
+@pytest.mark.parametrize("body", [b"", b"a body"])
+def test_a_reply_to_address_is_exchanged_and_nothing_else(
+    address: bytes, body: bytes
+) -> None:
+    data = payload(**EVERYTHING)
+    behind = frame(3, 7, body) if body else b""
+    content = properties.with_reply_to(frame(2, 7, data) + behind, address)
+    changed = data.replace(short_string("replies"), short_string(address))
+    assert content == frame(2, 7, changed) + behind
 
 
 def test_missing_properties_are_empty() -> None:
