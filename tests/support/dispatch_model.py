@@ -46,19 +46,40 @@ class ModelConsumer:
 class Model:
     """A queue of `count` messages and its consumers."""
 
-    def __init__(self, count: int) -> None:
+    def __init__(self, count: int, has_single_active: bool = False) -> None:
         self.ready_count = count
         self.sequence: list[str] = []
+        self.has_single_active = has_single_active
         self._line: list[ModelConsumer] = []
+        # All that are subscribed, the longest first, and who is active of them.
+        self._members: list[ModelConsumer] = []
+        self._active: ModelConsumer | None = None
 
     def subscribe(self, consumer: ModelConsumer) -> ModelConsumer:
         """Let a consumer stand at the end of its line."""
+        self._members.append(consumer)
+        if self._active is None:
+            self._active = consumer
         self.offer(consumer)
         return consumer
 
+    def cancel(self, consumer: ModelConsumer) -> None:
+        """End a subscription; the active one is followed by the best of the others."""
+        self._members.remove(consumer)
+        if consumer in self._line:
+            self._line.remove(consumer)
+        if consumer is self._active:
+            best = max((one.priority for one in self._members), default=0)
+            heirs = [one for one in self._members if one.priority == best]
+            self._active = heirs[0] if heirs else None
+            if self._active is not None and self.has_single_active:
+                self.offer(self._active)
+
     def offer(self, consumer: ModelConsumer) -> None:
         """The consumer may have room again."""
-        if consumer not in self._line:
+        if consumer not in self._members or consumer in self._line:
+            return
+        if consumer is self._active or not self.has_single_active:
             self._line.append(consumer)
 
     def deliver(self, count: int) -> None:
