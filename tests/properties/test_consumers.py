@@ -1,4 +1,4 @@
-"""Consumers that come and go against the model: who is delivered to, message by message.
+"""Consumers that come and go, against the model: who gets which message.
 
 Priorities, limits, cancels and acks in any order, on a queue where all consumers are
 active and on one where a single one is. Visits of any size give the model's sequence.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import struct
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 from pamqp import commands
@@ -268,6 +269,37 @@ def test_the_consumer_with_the_higher_priority_is_served_first(
         client.publish_to_queue(queue, b"x")
     tags = [next_delivery(client).consumer_tag for _ in range(6)]
     assert tags == ["high"] * 2 + ["default"] * 2 + ["low"] * 2
+
+
+def test_the_one_with_the_higher_priority_gets_all_while_it_has_room(
+    client: RawClient,
+) -> None:
+    queue = client.temporary_queue()
+    consume(client, queue, "low", arguments={"x-priority": -1 << 40})
+    consume(client, queue, "high", arguments={"x-priority": 1 << 40})
+    consume(client, queue, "also high", arguments={"x-priority": 1 << 40})
+    for _ in range(6):
+        client.publish_to_queue(queue, b"x")
+    tags = [next_delivery(client).consumer_tag for _ in range(6)]
+    assert tags == ["high", "also high"] * 3
+
+
+@pytest.mark.parametrize(
+    ("value", "kind"),
+    [("5", "longstr"), (True, "bool"), (1.5, "float"), (None, "void"), ([], "array")],
+    ids=str,
+)
+def test_a_priority_that_is_no_number_is_406(
+    client: RawClient, value: object, kind: str
+) -> None:
+    queue = client.temporary_queue()
+    arguments: Any = {"x-priority": value}
+    client.send_method(1, Basic.Consume(0, queue, "tag", arguments=arguments))
+    text = (
+        f"PRECONDITION_FAILED - invalid arg 'x-priority' for queue '{queue}' "
+        f"in vhost '/': \"expected integer, got {kind}\""
+    )
+    client.expect_refusal(channel_closed(406, text, 60, 20))
 
 
 def test_get_tells_how_many_messages_are_left(client: RawClient) -> None:

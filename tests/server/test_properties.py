@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import struct
 from collections.abc import Callable
 from typing import Final
@@ -12,6 +13,7 @@ from pamqp.commands import Basic
 
 from tests.support.differences import Expectations
 from tests.support.raw_client import (
+    Endpoint,
     RawClient,
     channel_closed,
     connection_closed,
@@ -219,6 +221,18 @@ def test_another_users_id_is_406(client: RawClient) -> None:
         "but authenticated user was 'guest'"
     )
     client.expect_refusal(channel_closed(406, text, 60, 40))
+
+
+def test_an_impersonator_may_publish_under_any_users_id(broker: Endpoint) -> None:
+    mimic = dataclasses.replace(broker, user="mimic", password="mimic")
+    properties = b"\x00\x10" + shortstr(b"joe")
+    with RawClient(mimic) as client:
+        client.open().open_channel()
+        queue = client.temporary_queue()
+        client.publish_to_queue(queue, b"x", properties)
+        message = client.get(queue)
+        assert message is not None
+        assert message.properties == properties
 
 
 def test_a_delivery_mode_that_does_not_exist_is_406(client: RawClient) -> None:

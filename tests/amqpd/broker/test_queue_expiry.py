@@ -178,8 +178,7 @@ def plane(fast_path: Path) -> Iterator[ControlPlane]:
 def test_the_clock_of_a_durable_queue_begins_when_the_broker_starts(
     plane: ControlPlane,
 ) -> None:
-    table = {"x-expires": 100}
-    plane.declare_queue(plane.guest(), "q", durable=True, table=table)
+    plane.declare_queue(plane.guest(), "q", durable=True, table={"x-expires": 100})
     plane.commit()
     plane.bench.pass_time(60)
     plane.reopen()

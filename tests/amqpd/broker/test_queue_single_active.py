@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from pamqp import commands
 
@@ -140,7 +142,7 @@ def test_nobody_consumes_exclusively(
 
 def test_a_deleted_queue_has_no_active_consumer(bench: Bench) -> None:
     pair = bench.connect()
-    arguments = {"x-single-active-consumer": True}
+    arguments: Any = {"x-single-active-consumer": True}
     declare = commands.Queue.Declare(queue="q", arguments=arguments)
     pair.call(1, declare, commands.Queue.DeclareOk)
     queue = bench.broker.vhosts["/"].queues["q"]

@@ -1,8 +1,9 @@
-"""Deliveries that are not answered in time: what goes back, and what late answers do."""
+"""Deliveries that nobody answers in time: what goes back, what late answers do."""
 
 from __future__ import annotations
 
 import logging
+from typing import Any
 
 import pytest
 from pamqp import commands
@@ -31,7 +32,7 @@ def consume(
     queue: str = "q",
     no_ack: bool = False,
 ) -> None:
-    arguments = {} if timeout_ms is None else {"x-consumer-timeout": timeout_ms}
+    arguments: Any = {} if timeout_ms is None else {"x-consumer-timeout": timeout_ms}
     sent = Basic.Consume(0, queue, tag, no_ack=no_ack, arguments=arguments)
     pair.call(1, sent, Basic.ConsumeOk)
     pair.bench.pass_time(0)
@@ -247,7 +248,7 @@ def test_without_a_timeout_nothing_goes_back(
 def test_the_queues_timeout_holds_unless_the_consumer_has_its_own(
     bench: Bench, pair: ConnectionPair, own_ms: object, goes_back: bool
 ) -> None:
-    arguments = {"x-consumer-timeout": TIMEOUT_MS}
+    arguments: Any = {"x-consumer-timeout": TIMEOUT_MS}
     pair.call(1, Queue.Declare(queue="q", arguments=arguments), Queue.DeclareOk)
     qos(pair, 1)
     consume(pair, timeout_ms=own_ms)
@@ -316,10 +317,11 @@ def test_the_log_names_the_consumer(
     send_bodies(pair, b"1", b"2")
     with caplog.at_level(logging.WARNING, "amqpd.channel"):
         pass_time(bench, 2 * LATEST_MS)
-    assert caplog.messages == [
+    (message,) = caplog.messages
+    assert message == (
         "queue 'q' in vhost '/': the consumer 't' on channel 1 has not acknowledged "
         "2 deliveries within 8000 ms; they go back to the queue"
-    ]
+    )
 
 
 @pytest.mark.parametrize(
@@ -333,7 +335,7 @@ def test_the_log_names_the_consumer(
 def test_a_timeout_that_is_none_closes_the_channel(
     pair: ConnectionPair, queue: str, value: object, reason: str
 ) -> None:
-    arguments = {"x-consumer-timeout": value}
+    arguments: Any = {"x-consumer-timeout": value}
     pair.send(method(1, Basic.Consume(0, "q", "t", arguments=arguments)))
     text = (
         "PRECONDITION_FAILED - invalid arg 'x-consumer-timeout' for queue 'q' in vhost "
