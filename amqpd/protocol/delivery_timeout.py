@@ -54,11 +54,10 @@ class DeliveryTimeout(Timed):
         self._timeout_ms: i64 = timeout_ms
         self._interval_ms: i64 = max(timeout_ms // MARKS_PER_TIMEOUT, INTERVAL_MIN_MS)
         self._marks: deque[Mark] = deque()
-        self._marked_tag: i64 = 0
 
     def on_start(self, now_ms: i64) -> i64:
         """The consumer has just subscribed."""
-        self._note(now_ms)
+        self._mark(now_ms)
         return now_ms + self._interval_ms
 
     def on_due(self, now_ms: i64) -> i64:
@@ -66,7 +65,7 @@ class DeliveryTimeout(Timed):
         consumer = self._consumer
         if consumer.is_cancelled and not consumer.unacked_count:
             return NEVER_MS
-        self._note(now_ms)
+        self._mark(now_ms)
         marks = self._marks
         before_tag: i64 = 0
         while marks and marks[0].time_ms + self._timeout_ms <= now_ms:
@@ -75,12 +74,8 @@ class DeliveryTimeout(Timed):
             self._give_back(before_tag)
         return now_ms + self._interval_ms
 
-    def _note(self, now_ms: i64) -> None:
-        next_tag = self._consuming.unacked.next_tag
-        # The first time that a tag was next is the one that counts.
-        if next_tag != self._marked_tag:
-            self._marked_tag = next_tag
-            self._marks.append(Mark(now_ms, next_tag))
+    def _mark(self, now_ms: i64) -> None:
+        self._marks.append(Mark(now_ms, self._consuming.unacked.next_tag))
 
     def _give_back(self, before_tag: i64) -> None:
         count = self._consuming.give_back_overdue(self._consumer, before_tag)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -159,13 +160,28 @@ def test_an_expired_queue_takes_its_messages_and_its_row_along(
 
 
 def test_a_queue_that_was_deleted_does_not_end_again(
-    bench: Bench, pair: ConnectionPair
+    bench: Bench, pair: ConnectionPair, caplog: pytest.LogCaptureFixture
 ) -> None:
     declare(pair)
+    queue = bench.broker.vhosts["/"].queues["q"]
     pair.call(1, Queue.Delete(queue="q"), Queue.DeleteOk)
     pair.declare("q")
-    bench.pass_time(1000)
+    with caplog.at_level(logging.INFO, "amqpd.queue"):
+        bench.pass_time(1000)
     assert is_there(bench)
+    assert caplog.messages == []
+    # Nothing holds the other in memory.
+    assert queue.expiry is None
+
+
+def test_the_log_names_the_queue_that_ends(
+    bench: Bench, pair: ConnectionPair, caplog: pytest.LogCaptureFixture
+) -> None:
+    declare(pair)
+    with caplog.at_level(logging.INFO, "amqpd.queue"):
+        bench.pass_time(100)
+    text = "queue 'q' in vhost '/' was not used for 100 ms and is deleted"
+    assert caplog.messages == [text]
 
 
 @pytest.fixture

@@ -184,6 +184,41 @@ def test_an_answer_for_several_frees_what_is_overdue_below(
     assert delivered(pair) == [("t", 4, False, b"4")]
 
 
+def test_an_answer_for_several_leaves_what_is_overdue_above(
+    bench: Bench, pair: ConnectionPair, queue: str
+) -> None:
+    pair.declare("slow")
+    qos(pair, 1)
+    consume(pair, "patient", None)
+    send_bodies(pair, b"1")
+    delivered(pair)
+    consume(pair, "t", TIMEOUT_MS, "slow")
+    pair.send(publish("slow", b"2"))
+    assert len(delivered(pair)) == 1
+    pass_time(bench, LATEST_MS)
+    pair.send(method(1, Basic.Ack(1, True)))
+    assert delivered(pair) == []
+    assert bench.broker.vhosts["/"].queues["slow"].ready_count == 1
+
+
+def test_a_late_ack_in_a_transaction_makes_room_on_the_channel(
+    bench: Bench, pair: ConnectionPair, queue: str
+) -> None:
+    pair.declare("other")
+    pair.call(1, Tx.Select(), Tx.SelectOk)
+    qos(pair, 1, is_global=True)
+    consume(pair)
+    consume(pair, "u", None, "other")
+    publisher = bench.connect()
+    publisher.send(publish("q", b"1"))
+    pass_time(bench, LATEST_MS)
+    bench.broker.vhosts["/"].queues["q"].purge()
+    publisher.send(publish("other", b"2"))
+    assert [body for _, _, _, body in delivered(pair)] == [b"1"]
+    pair.send(method(1, Basic.Ack(1)))
+    assert [body for _, _, _, body in delivered(pair)] == [b"2"]
+
+
 def test_the_channels_limit_counts_what_is_overdue(
     bench: Bench, pair: ConnectionPair, queue: str
 ) -> None:

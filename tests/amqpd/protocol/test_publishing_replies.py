@@ -167,6 +167,16 @@ def test_asking_without_a_reply_consumer_closes_the_channel(
     assert bench.broker.vhosts["/"].queues["q"].ready_count == 0
 
 
+def test_asking_after_the_reply_consumer_is_cancelled_closes_the_channel(
+    pair: ConnectionPair, responder: ConnectionPair
+) -> None:
+    await_replies(pair)
+    pair.call(1, Basic.Cancel("r"), Basic.CancelOk)
+    pair.send(publish("q", b"x", properties=ASKING))
+    text = "fast reply consumer does not exist"
+    assert pair.expect_close(1) == refused(text, 40)
+
+
 def test_a_cancelled_reply_consumer_gets_nothing_and_may_come_again(
     pair: ConnectionPair, responder: ConnectionPair
 ) -> None:
