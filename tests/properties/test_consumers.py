@@ -106,7 +106,16 @@ class Real:
         arguments: dict[str, object] = {"x-single-active-consumer": has_single_active}
         dispatch = bench.broker.dispatch
         self.queue = Queue(
-            1, "q", "/", False, False, None, arguments, b"", bench.store, dispatch
+            1,
+            "q",
+            "/",
+            False,
+            False,
+            None,
+            arguments,
+            b"",
+            dispatch,
+            bench.broker.pager,
         )
         self.visit = visit
         self.channels = [ConsumingChannel(number + 1) for number in range(CHANNELS)]
