@@ -10,7 +10,7 @@ exchange, from any connection:
     responder   publish "" amq.rabbitmq.reply-to.Zr1...    -> straight to the requester
 
 It is an ordinary transient queue in all that concerns messages, so answers are handed
-out in turns, wait while the requester does not read, and are never in the log. But it
+out in turns, wait while the requester does not read, and are never stored. But it
 stands in no list of queues: nothing can be asked of it by name but whether it is there,
 and it ends with its only consumer. What a channel may do is the protocol's business.
 """

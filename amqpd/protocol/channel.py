@@ -15,7 +15,7 @@ from mypy_extensions import i64
 from pamqp import commands
 from pamqp.base import Frame
 
-from amqpd.broker.arguments import CONSUMER_TIMEOUT, Arguments
+from amqpd.broker.arguments import CONSUMER_TIMEOUT, QUORUM, Arguments, queue_type
 from amqpd.broker.durability import Durability
 from amqpd.broker.errors import (
     AmqpError,
@@ -23,6 +23,7 @@ from amqpd.broker.errors import (
     NotAllowed,
     NotImplementedHere,
     PreconditionFailed,
+    ResourceLocked,
 )
 from amqpd.broker.queue import Queue
 from amqpd.broker.reply_queues import REPLY_TO
@@ -319,12 +320,22 @@ def _get(channel: Channel, decoded: Decoded) -> None:
     method = cast(commands.Basic.Get, decoded.method)
     session = channel.session
     queue = session.readable_queue(declaring.queue_name(channel, method))
+    _check_get(queue)
     session.vhost.queue_used(queue)
     reference = queue.get(bool(method.no_ack))
     if reference is None:
         channel.reply(commands.Basic.GetEmpty())
     else:
         channel.consuming.write_get_ok(queue, reference, bool(method.no_ack))
+
+
+def _check_get(queue: Queue) -> None:
+    if queue.has_single_active and queue_type(queue.arguments) == QUORUM:
+        raise ResourceLocked(
+            f"cannot obtain access to locked queue '{queue.name}' in vhost "
+            f"'{queue.vhost_name}'. basic.get operations are not supported by quorum "
+            "queues with single active consumer"
+        )
 
 
 def _nack(channel: Channel, decoded: Decoded) -> None:

@@ -245,11 +245,6 @@ class Publishing(DurabilityWaiter, Answerer):
 
     def _check_properties(self, message: Message, now_ms: i64) -> None:
         content = message.content
-        if message.facts & HAS_UNKNOWN_MODE:
-            mode = delivery_mode(content, HEAD_SIZE)
-            raise PreconditionFailed(
-                f"invalid message: {{delivery_mode_unknown,{mode}}}"
-            )
         if message.facts & HAS_USER_ID:
             claimed = user_id(content, HEAD_SIZE)
             user = self._session.user
@@ -261,6 +256,11 @@ class Publishing(DurabilityWaiter, Answerer):
         if message.facts & HAS_EXPIRATION:
             message.expires_ms = now_ms + milliseconds(
                 expiration(content, HEAD_SIZE).decode(errors="replace")
+            )
+        if message.facts & HAS_UNKNOWN_MODE:
+            mode = delivery_mode(content, HEAD_SIZE)
+            raise PreconditionFailed(
+                f"invalid message: {{delivery_mode_unknown,{mode}}}"
             )
 
     # -- confirms -------------------------------------------------------------

@@ -223,6 +223,33 @@ def test_another_users_id_is_406(client: RawClient) -> None:
     client.expect_refusal(channel_closed(406, text, 60, 40))
 
 
+@pytest.mark.parametrize(
+    ("properties", "text"),
+    [
+        # reply-to, expiration, user-id, delivery mode: all of them are wrong
+        (
+            b"\x13\x10\x09"
+            + shortstr(b"amq.rabbitmq.reply-to")
+            + shortstr(b"abc")
+            + shortstr(b"joe"),
+            "fast reply consumer does not exist",
+        ),
+        (
+            b"\x11\x10\x09" + shortstr(b"abc") + shortstr(b"joe"),
+            "user_id property set to 'joe' but authenticated user was 'guest'",
+        ),
+        (b"\x11\x00\x09" + shortstr(b"abc"), "invalid expiration 'abc': no_integer"),
+    ],
+    ids=["reply-to", "user-id", "expiration"],
+)
+def test_of_several_wrong_properties_the_same_one_is_told(
+    client: RawClient, properties: bytes, text: str
+) -> None:
+    client.publish_to_queue("nowhere", b"", properties)
+    expected = channel_closed(406, f"PRECONDITION_FAILED - {text}", 60, 40)
+    client.expect_refusal(expected)
+
+
 def test_an_impersonator_may_publish_under_any_users_id(broker: Endpoint) -> None:
     mimic = dataclasses.replace(broker, user="mimic", password="mimic")
     properties = b"\x00\x10" + shortstr(b"joe")

@@ -127,6 +127,36 @@ def test_consuming_exclusively_is_403(
     client.expect_refusal(channel_closed(403, text, 60, 20))
 
 
+def test_getting_from_a_quorum_queue_of_this_kind_is_405(
+    client: RawClient, fresh_name: Callable[[], str]
+) -> None:
+    name = fresh_name()
+    arguments = {**SINGLE_ACTIVE, "x-queue-type": "quorum"}
+    declare = Queue.Declare(0, name, durable=True, arguments=arguments)
+    client.call(1, declare, Queue.DeclareOk)
+    client.send_method(1, Basic.Get(0, name))
+    text = (
+        f"RESOURCE_LOCKED - cannot obtain access to locked queue '{name}' in vhost "
+        "'/'. basic.get operations are not supported by quorum queues with single "
+        "active consumer"
+    )
+    client.expect_refusal(channel_closed(405, text, 60, 70))
+
+
+def test_getting_from_a_classic_queue_of_this_kind_is_allowed(
+    client: RawClient, connect: Connect, queue: str
+) -> None:
+    first = connect()
+    first.call(1, Basic.Qos(0, 1), Basic.QosOk)
+    consume(first, queue, "first")
+    for number in range(2):
+        client.publish_to_queue(queue, b"%d" % number)
+    assert next_delivery(first)[1] == b"0"
+    message = client.get(queue)
+    assert message is not None
+    assert message.body == b"1"
+
+
 def test_it_is_part_of_what_a_queue_is_declared_with(
     client: RawClient, queue: str
 ) -> None:
