@@ -47,7 +47,6 @@ from amqpd.wire.properties import (
     HAS_USER_ID,
     delivery_mode,
     expiration,
-    headers,
     reply_to,
     user_id,
     walk_properties,
