@@ -9,7 +9,7 @@ log reads as far as its window goes; behind the nearer of the two ends there may
 of the other, so that is where the next window begins.
 """
 
-from typing import final
+from typing import Final, final
 
 from mypy_extensions import i64
 
@@ -23,7 +23,7 @@ from store.seq_ranges import SeqRanges
 from store.stored_message import StoredMessage
 
 # How a message that was read from the log is settled: its append number is not known.
-RECOVERED: i64 = 0
+RECOVERED: Final[i64] = 0
 
 
 @final

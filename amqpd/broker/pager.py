@@ -115,7 +115,7 @@ class Pager:
         self.written = Written()
         # Whether the next turn has something to do here.
         self.has_work = False
-        self._budgets = budgets
+        self.budgets = budgets
         # Queues that hold something, in the order of their turns.
         self._held: OrderedDict[int, PagedQueue] = OrderedDict()
         self._wanting: list[PagedQueue] = []
@@ -156,7 +156,7 @@ class Pager:
 
     def window(self) -> i64:
         """What a queue may have in memory while it is drained, in octets."""
-        share = self._budgets.cold // 2
+        share = self.budgets.cold // 2
         if self._draining_count:
             share = share // self._draining_count
         return max(WINDOW_MIN, min(share, WINDOW_MAX))
@@ -166,7 +166,7 @@ class Pager:
     @property
     def is_over(self) -> bool:
         """Whether too much is in memory."""
-        use, budgets = self.use, self._budgets
+        use, budgets = self.use, self.budgets
         return use.stored > budgets.cold or use.stored + use.unstored > budgets.total
 
     @property
@@ -196,7 +196,7 @@ class Pager:
     def _visit_next(self, units: i64) -> i64:
         key, queue = self._held.popitem(last=False)
         use = self.use
-        done = queue.page_out(units, use.stored + use.unstored > self._budgets.total)
+        done = queue.page_out(units, use.stored + use.unstored > self.budgets.total)
         if queue.has_memory():
             self._held[key] = queue
         else:

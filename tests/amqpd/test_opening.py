@@ -10,8 +10,10 @@ from pathlib import Path
 import pytest
 
 from amqpd.config import Config, load
+from amqpd.machine_memory import machine_size
 from amqpd.opening import DefinitionsUnreadable, Opened, open_rooms
 from store.errors import AlreadyLocked
+from tests.support.deliveries import persistent_message
 
 ANN = {
     "users": [{"name": "ann", "password": "s3cret", "tags": ""}],
@@ -96,6 +98,60 @@ def test_what_was_there_before_is_counted(open_directory: Open, tmp_path: Path) 
     path = definitions(tmp_path / "definitions.json", ANN, JOBS)
     assert open_directory(load_definitions=path).queue_count == 0
     assert open_directory(load_definitions=path).queue_count == 1
+
+
+def test_messages_are_counted_and_come_back_when_they_are_wanted(
+    open_directory: Open, tmp_path: Path
+) -> None:
+    path = definitions(tmp_path / "definitions.json", ANN, JOBS)
+    queue = open_directory(load_definitions=path).broker.vhosts["shop"].queues["jobs"]
+    for body in (b"1", b"2", b"3"):
+        queue.publish(persistent_message(body))
+    opened = open_directory(load_definitions=path)
+    assert opened.message_count == 3
+    again = opened.broker.vhosts["shop"].queues["jobs"]
+    assert not again.has_memory()
+    reference = again.get(no_ack=True)
+    assert reference is not None
+    assert reference.message.content == persistent_message(b"1").content
+
+
+def test_budgets_are_those_of_the_configuration(open_directory: Open) -> None:
+    opened = open_directory(
+        **{"memory.cold_budget": "2_000_000", "memory.total_budget": "3_000_000"}
+    )
+    budgets = opened.broker.pager.budgets
+    assert (budgets.cold, budgets.total) == (2_000_000, 3_000_000)
+
+
+def test_without_a_budget_messages_may_take_a_share_of_the_memory(
+    open_directory: Open,
+) -> None:
+    total = int(open_directory().broker.pager.budgets.total)
+    assert 0 < total <= 0.4 * machine_size()
+
+
+def test_what_a_paging_log_held_is_gone_with_its_process(
+    open_directory: Open, tmp_path: Path
+) -> None:
+    open_directory()
+    left = tmp_path / "data" / "paging" / "00000099.seg"
+    left.write_bytes(b"left over")
+    open_directory()
+    assert not left.exists()
+
+
+@pytest.mark.parametrize(("sync", "syncs"), [("tick", True), ("off", False)])
+def test_without_syncs_what_is_written_counts_as_durable(
+    open_directory: Open, sync: str, syncs: bool
+) -> None:
+    store = open_directory(**{"store.sync": sync}).broker.store
+    store.append(b"", b"x", None, NOW_MS, 0, 1, 1, 0)
+    step = store.begin(False, NOW_MS)
+    assert step is not None
+    step.run()
+    store.complete(step)
+    assert (store.written_base > 1) == (not syncs)
 
 
 def test_a_directory_that_is_open_cannot_be_opened(

@@ -16,6 +16,8 @@ import pytest
 from pamqp import commands
 
 import amqpd
+from amqpd.config import load
+from amqpd.launcher import tick_seconds
 from amqpd.testing import AmqpdServer, ServerFailed
 from tests.support.raw_client import Endpoint, RawClient
 
@@ -280,3 +282,13 @@ def test_ping_finds_a_running_broker(server: AmqpdServer) -> None:
     from amqpd.cli.ping import ping
 
     ping("127.0.0.1", server.port)
+
+
+@pytest.mark.parametrize(
+    ("sync", "seconds"), [("tick", 0.04), ("off", 0.04), ("always", 0.0)]
+)
+def test_what_nobody_waits_for_stays_for_a_tick_unless_it_always_syncs(
+    sync: str, seconds: float
+) -> None:
+    flags = {"store.sync": sync, "store.sync_interval_ms": "40"}
+    assert tick_seconds(load(None, {}, flags).config) == seconds

@@ -1,51 +1,38 @@
-"""Memory for messages: what goes, what comes back, what must wait, what is lost."""
+"""Memory for messages: what goes, what stays, what must wait."""
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from pamqp import commands
 
-from amqpd.broker.delivery import Reference
-from amqpd.broker.errors import ResourceError
 from amqpd.broker.pager import (
     PAGING_BEHIND_SIZE,
     PAUSE_MS,
-    RETRY_MS,
     TURN_UNITS,
-    WINDOW_MAX,
-    WINDOW_MIN,
     MemoryBudgets,
-    PagedQueue,
     Pager,
 )
 from amqpd.broker.queue import FIRST_TRANSIENT_ID, Queue, page_id
 from tests.support.connection_pair import Bench
 from tests.support.content import PERSISTENT_PROPERTIES, publish
 from tests.support.deliveries import ConsumingChannel, message_of, persistent_message
-from tests.support.failing_disk import FailingDisk
-
-PLENTY = 1 << 40
-NOTHING = MemoryBudgets(0, 0)
-NO_COLD = MemoryBudgets(0, PLENTY)
-#: Some ten of these are a window.
-BODY = bytes(1500)
-
-
-class UnreadableDisk(FailingDisk):
-    """A disk that can also refuse to read."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.is_unreadable = False
-
-    def read(self, descriptor: int, size: int, offset: int) -> bytes:
-        if self.is_unreadable:
-            raise OSError(5, "input/output error")
-        return super().read(descriptor, size, offset)
+from tests.support.little_memory import (
+    BODY,
+    NO_COLD,
+    NOTHING,
+    PLENTY,
+    Open,
+    UnreadableDisk,
+    fill,
+    opening,
+    queue_of,
+    seqs,
+    take,
+    used,
+)
 
 
 @pytest.fixture
@@ -53,64 +40,10 @@ def disk() -> UnreadableDisk:
     return UnreadableDisk()
 
 
-Open = Callable[[MemoryBudgets], Bench]
-
-
 @pytest.fixture
 def open_bench(fast_path: Path, disk: UnreadableDisk) -> Iterator[Open]:
-    """Open a broker with the durable queue q and the transient queue t."""
-    benches: list[Bench] = []
-
-    def open_with(budgets: MemoryBudgets) -> Bench:
-        bench = Bench(fast_path / "d", disk, budgets=budgets)
-        benches.append(bench)
-        pair = bench.connect()
-        pair.declare("q", durable=True)
-        pair.declare("t")
-        return bench
-
-    yield open_with
-    for bench in benches:
-        bench.close()
-
-
-def queue_of(bench: Bench, name: str = "q") -> Queue:
-    return bench.broker.vhosts["/"].queues[name]
-
-
-def fill(queue: Queue, count: int, is_persistent: bool = True) -> None:
-    make = persistent_message if is_persistent else message_of
-    for _ in range(count):
-        queue.publish(make(BODY))
-
-
-def cold_queue(bench: Bench, count: int = 30) -> Queue:
-    """The durable queue with so many messages, none of them in memory."""
-    queue = queue_of(bench)
-    fill(queue, count)
-    bench.sync()
-    bench.page_out()
-    assert not queue.has_memory()
-    return queue
-
-
-def take(queue: Queue, no_ack: bool = True) -> Reference:
-    reference = queue.get(no_ack)
-    assert reference is not None
-    return reference
-
-
-def seqs(queue: Queue) -> list[int]:
-    """Take everything by basic.get."""
-    found = []
-    while (reference := queue.get(True)) is not None:
-        found.append(int(reference.seq))
-    return found
-
-
-def used(bench: Bench) -> tuple[int, int]:
-    use = bench.broker.pager.use
-    return int(use.stored), int(use.unstored)
+    with opening(fast_path, disk) as open_with:
+        yield open_with
 
 
 # -- letting go ---------------------------------------------------------------
@@ -387,174 +320,58 @@ def test_queues_do_not_share_their_ids_in_the_paging_log() -> None:
     assert max(int(page_id(one)) for one in ids) < 1 << 32
 
 
-# -- getting back -------------------------------------------------------------
-
-
-def test_a_consumer_gets_window_after_window(open_bench: Open) -> None:
-    bench = open_bench(NO_COLD)
-    queue = cold_queue(bench, 100)
-    channel = ConsumingChannel()
-    channel.subscribe(queue, "t", no_ack=True)
-    bench.dispatch()
-    assert channel.take() == []
-    loads = 0
-    while queue.ready_count:
-        loads += bench.load()
-        bench.dispatch()
-        channel.take()
-        channel.output.wake_consumers()
-    assert 3 < loads < 40
-
-
-def test_the_next_window_is_asked_for_before_the_last_is_empty(
+def test_a_queue_whose_window_holds_everything_lets_nothing_go(
     open_bench: Open,
 ) -> None:
     bench = open_bench(NO_COLD)
-    queue = cold_queue(bench, 100)
+    queue = queue_of(bench)
     channel = ConsumingChannel()
-    consumer = channel.subscribe(queue, "t", prefetch=1)
+    channel.subscribe(queue, "t", prefetch=1)
+    fill(queue, 3)
+    bench.sync()
+    bench.page_out()
+    assert bench.broker.pager.is_over
     bench.dispatch()
-    assert bench.load() == 1
-    window = int(bench.broker.pager.window()) // (len(BODY) + 300)
-    for taken in range(1, window):
-        bench.dispatch()
-        channel.consuming.ack(taken, False)
-        if queue.is_wanting:
-            break
-    assert window // 3 < taken < window
-    assert consumer.in_ring
+    assert len(channel.take()) == 1
+    assert queue.page_out(100, True) == 0
 
 
-def test_nobody_waits_for_a_window_without_consumers(open_bench: Open) -> None:
-    bench = open_bench(NO_COLD)
-    queue = cold_queue(bench)
-    channel = ConsumingChannel()
-    consumer = channel.subscribe(queue, "t")
-    bench.dispatch()
-    assert queue.is_wanting
-    queue.remove_consumer(consumer)
-    assert bench.load() == 0
-    assert not queue.is_draining
-
-
-@pytest.mark.parametrize("is_deleted", [True, False])
-def test_a_window_that_comes_too_late_is_dropped(
-    open_bench: Open, is_deleted: bool
-) -> None:
-    bench = open_bench(NO_COLD)
-    queue = cold_queue(bench)
-    bench.connect().consume("q")
-    bench.dispatch()
-    pager = bench.broker.pager
-    (load,) = pager.begin_loads(0)
-    load.run()
-    if is_deleted:
-        bench.broker.vhosts["/"].delete_queue_now(queue)
-    else:
-        assert queue.purge() == 30
-    pager.complete_load(load, 0)
-    assert queue.ready_count == 0
-    assert used(bench) == (0, 0)
-
-
-def test_a_get_does_not_wait_for_the_window_that_is_on_its_way(
-    open_bench: Open,
-) -> None:
-    bench = open_bench(NO_COLD)
-    queue = cold_queue(bench)
-    ConsumingChannel().subscribe(queue, "t", prefetch=1)
-    bench.dispatch()
-    (load,) = bench.broker.pager.begin_loads(0)
-    load.run()
-    assert int(take(queue).seq) == 1
-    bench.broker.pager.complete_load(load, 0)
-    assert seqs(queue) == list(range(2, 31))
-
-
-def test_what_nobody_can_read_is_tried_again_later(
-    open_bench: Open, disk: UnreadableDisk, caplog: pytest.LogCaptureFixture
-) -> None:
-    bench = open_bench(NO_COLD)
-    queue = cold_queue(bench)
-    channel = ConsumingChannel()
-    channel.subscribe(queue, "t")
-    disk.is_unreadable = True
-    bench.dispatch()
-    assert bench.load() == 1
-    assert "messages cannot be read" in caplog.text
-    disk.is_unreadable = False
-    fill(queue, 1)
-    bench.dispatch()
-    assert bench.load() == 0
-    assert bench.broker.pager.is_waiting
-    bench.now_ms += int(RETRY_MS)
-    assert bench.load() == 1
-    bench.dispatch()
-    assert channel.take() != []
-
-
-def test_a_get_that_cannot_be_read_is_an_error(
+def test_a_window_goes_to_the_paging_log_before_what_stands_behind_it(
     open_bench: Open, disk: UnreadableDisk
 ) -> None:
-    bench = open_bench(NO_COLD)
-    queue = cold_queue(bench)
-    disk.is_unreadable = True
-    with pytest.raises(ResourceError, match="queue 'q' cannot be read"):
-        queue.get(False)
-    disk.is_unreadable = False
-    assert int(take(queue).seq) == 1
+    bench = open_bench(NOTHING)
+    queue = queue_of(bench, "t")
+    channel = ConsumingChannel()
+    consumer = channel.subscribe(queue, "t", prefetch=1)
+    fill(queue, 30, is_persistent=False)
+    disk.is_full = True
+    # The first that goes is lost on the way, the paging log takes no more ...
+    bench.paging.append(b"", b"x", None, 0, 0, 9, 1, 0)
+    assert bench.write_pages()
+    bench.broker.pager.turn(bench.now_ms)
+    assert bench.paging.bytes_waiting == 0
+    disk.is_full = False
+    # ... until the disk has room again.
+    bench.now_ms += 10_000
+    bench.write_pages()
+    bench.page_out()
+    assert used(bench)[1] <= bench.broker.pager.window()
+    queue.remove_consumer(consumer)
+    bench.page_out()
+    assert not queue.has_memory()
+    assert seqs(queue) == list(range(1, 31))
 
 
-def test_a_damaged_message_is_told_and_the_others_are_delivered(
-    open_bench: Open, fast_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    bench = open_bench(NO_COLD)
-    queue = cold_queue(bench, 5)
-    (segment,) = [
-        path
-        for path in (fast_path / "d" / "log").glob("*.seg")
-        if b"\x3c\x00\x00" in path.read_bytes()
-    ]
-    octets = bytearray(segment.read_bytes())
-    # The third body.
-    at = -1
-    for _ in range(3):
-        at = octets.index(BODY, at + len(BODY) if at >= 0 else 0)
-    octets[at + 700] ^= 1
-    segment.write_bytes(octets)
-    with caplog.at_level(logging.ERROR):
-        assert seqs(queue) == [1, 2, 4, 5]
-    assert "a message is lost" in caplog.text
-    assert queue.ready_count == 0
-
-
-def test_windows_share_half_the_budget_within_bounds(bench: Bench) -> None:
-    pager = Pager(bench.store, None, MemoryBudgets(WINDOW_MAX * 8, PLENTY))
-    assert pager.window() == WINDOW_MAX
-    dispatch = bench.broker.dispatch
-    queues = [
-        Queue(at, "x", "/", False, False, None, {}, b"", dispatch, pager)
-        for at in range(1000)
-    ]
-    for queue in queues[:8]:
-        pager.want(queue)
-    assert pager.window() == WINDOW_MAX // 2
-    for queue in queues[8:]:
-        pager.want(queue)
-    assert pager.window() == WINDOW_MIN
-    for queue in queues:
-        pager.end_draining(queue)
-        pager.end_draining(queue)
-    assert pager.window() == WINDOW_MAX
-
-
-def test_what_a_queue_does_is_its_own_to_say() -> None:
-    queue = PagedQueue(1)
-    unsaid = (
-        lambda: queue.page_out(1, True),
-        queue.has_memory,
-        queue.begin_load,
-    )
-    for call in unsaid:
-        with pytest.raises(NotImplementedError):
-            call()
+def test_what_was_on_its_way_out_is_not_paged_twice(open_bench: Open) -> None:
+    bench = open_bench(NOTHING)
+    queue = queue_of(bench, "t")
+    fill(queue, 12, is_persistent=False)
+    pager = bench.broker.pager
+    pager.turn(0)
+    waiting = bench.paging.bytes_waiting
+    assert [int(take(queue, no_ack=False).seq) for _ in range(2)] == [1, 2]
+    pager.turn(100)
+    assert bench.paging.bytes_waiting == waiting
+    bench.page_out()
+    assert used(bench) == (0, 0)
+    assert seqs(queue) == list(range(3, 13))

@@ -1,0 +1,259 @@
+"""Messages that left memory come back: windows, gets, what is late, what is lost."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from amqpd.broker.errors import ResourceError
+from amqpd.broker.pager import (
+    RETRY_MS,
+    WINDOW_MAX,
+    WINDOW_MIN,
+    MemoryBudgets,
+    PagedQueue,
+    Pager,
+)
+from amqpd.broker.queue import Queue
+from tests.support.connection_pair import Bench
+from tests.support.deliveries import ConsumingChannel
+from tests.support.little_memory import (
+    BODY,
+    NO_COLD,
+    PLENTY,
+    Open,
+    UnreadableDisk,
+    cold_queue,
+    fill,
+    opening,
+    seqs,
+    take,
+    used,
+)
+
+
+@pytest.fixture
+def disk() -> UnreadableDisk:
+    return UnreadableDisk()
+
+
+@pytest.fixture
+def open_bench(fast_path: Path, disk: UnreadableDisk) -> Iterator[Open]:
+    with opening(fast_path, disk) as open_with:
+        yield open_with
+
+
+# -- getting back -------------------------------------------------------------
+
+
+def test_a_consumer_gets_window_after_window(open_bench: Open) -> None:
+    bench = open_bench(NO_COLD)
+    queue = cold_queue(bench, 100)
+    channel = ConsumingChannel()
+    channel.subscribe(queue, "t", no_ack=True)
+    bench.dispatch()
+    assert channel.take() == []
+    loads = 0
+    while queue.ready_count:
+        loads += bench.load()
+        bench.dispatch()
+        channel.take()
+        channel.output.wake_consumers()
+    assert 3 < loads < 40
+
+
+def test_the_next_window_is_asked_for_before_the_last_is_empty(
+    open_bench: Open,
+) -> None:
+    bench = open_bench(NO_COLD)
+    queue = cold_queue(bench, 100)
+    channel = ConsumingChannel()
+    consumer = channel.subscribe(queue, "t", prefetch=1)
+    bench.dispatch()
+    assert bench.load() == 1
+    window = int(bench.broker.pager.window()) // (len(BODY) + 300)
+    for taken in range(1, window):
+        bench.dispatch()
+        channel.consuming.ack(taken, False)
+        if queue.is_wanting:
+            break
+    assert window // 3 < taken < window
+    assert consumer.in_ring
+
+
+def test_nobody_waits_for_a_window_without_consumers(open_bench: Open) -> None:
+    bench = open_bench(NO_COLD)
+    queue = cold_queue(bench)
+    channel = ConsumingChannel()
+    consumer = channel.subscribe(queue, "t")
+    bench.dispatch()
+    assert queue.is_wanting
+    queue.remove_consumer(consumer)
+    assert bench.load() == 0
+    assert not queue.is_draining
+
+
+@pytest.mark.parametrize("is_deleted", [True, False])
+def test_a_window_that_comes_too_late_is_dropped(
+    open_bench: Open, is_deleted: bool
+) -> None:
+    bench = open_bench(NO_COLD)
+    queue = cold_queue(bench)
+    bench.connect().consume("q")
+    bench.dispatch()
+    pager = bench.broker.pager
+    (load,) = pager.begin_loads(0)
+    load.run()
+    if is_deleted:
+        bench.broker.vhosts["/"].delete_queue_now(queue)
+    else:
+        assert queue.purge() == 30
+    pager.complete_load(load, 0)
+    assert queue.ready_count == 0
+    assert used(bench) == (0, 0)
+
+
+def test_a_get_does_not_wait_for_the_window_that_is_on_its_way(
+    open_bench: Open,
+) -> None:
+    bench = open_bench(NO_COLD)
+    queue = cold_queue(bench)
+    ConsumingChannel().subscribe(queue, "t", prefetch=1)
+    bench.dispatch()
+    (load,) = bench.broker.pager.begin_loads(0)
+    load.run()
+    assert int(take(queue).seq) == 1
+    bench.broker.pager.complete_load(load, 0)
+    assert seqs(queue) == list(range(2, 31))
+
+
+def test_what_nobody_can_read_is_tried_again_later(
+    open_bench: Open, disk: UnreadableDisk, caplog: pytest.LogCaptureFixture
+) -> None:
+    bench = open_bench(NO_COLD)
+    queue = cold_queue(bench)
+    channel = ConsumingChannel()
+    channel.subscribe(queue, "t")
+    disk.is_unreadable = True
+    bench.dispatch()
+    assert bench.load() == 1
+    assert "messages cannot be read" in caplog.text
+    disk.is_unreadable = False
+    fill(queue, 1)
+    bench.dispatch()
+    assert bench.load() == 0
+    assert bench.broker.pager.is_waiting
+    bench.now_ms += int(RETRY_MS)
+    assert bench.load() == 1
+    bench.dispatch()
+    assert channel.take() != []
+
+
+def test_a_get_that_cannot_be_read_is_an_error(
+    open_bench: Open, disk: UnreadableDisk
+) -> None:
+    bench = open_bench(NO_COLD)
+    queue = cold_queue(bench)
+    disk.is_unreadable = True
+    with pytest.raises(ResourceError, match="queue 'q' cannot be read"):
+        queue.get(False)
+    disk.is_unreadable = False
+    assert int(take(queue).seq) == 1
+
+
+def test_a_damaged_message_is_told_and_the_others_are_delivered(
+    open_bench: Open, fast_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    bench = open_bench(NO_COLD)
+    queue = cold_queue(bench, 5)
+    (segment,) = [
+        path
+        for path in (fast_path / "d" / "log").glob("*.seg")
+        if b"\x3c\x00\x00" in path.read_bytes()
+    ]
+    octets = bytearray(segment.read_bytes())
+    # The third body.
+    at = -1
+    for _ in range(3):
+        at = octets.index(BODY, at + len(BODY) if at >= 0 else 0)
+    octets[at + 700] ^= 1
+    segment.write_bytes(octets)
+    with caplog.at_level(logging.ERROR):
+        assert seqs(queue) == [1, 2, 4, 5]
+    assert "a message is lost" in caplog.text
+    assert queue.ready_count == 0
+
+
+def test_windows_share_half_the_budget_within_bounds(bench: Bench) -> None:
+    pager = Pager(bench.store, None, MemoryBudgets(WINDOW_MAX * 8, PLENTY))
+    assert pager.window() == WINDOW_MAX
+    dispatch = bench.broker.dispatch
+    queues = [
+        Queue(at, "x", "/", False, False, None, {}, b"", dispatch, pager)
+        for at in range(1000)
+    ]
+    for queue in queues[:8]:
+        pager.want(queue)
+    assert pager.window() == WINDOW_MAX // 2
+    for queue in queues[8:]:
+        pager.want(queue)
+    assert pager.window() == WINDOW_MIN
+    for queue in queues:
+        pager.end_draining(queue)
+        pager.end_draining(queue)
+    assert pager.window() == WINDOW_MAX
+
+
+def test_what_a_queue_does_is_its_own_to_say() -> None:
+    queue = PagedQueue(1)
+    unsaid = (
+        lambda: queue.page_out(1, True),
+        queue.has_memory,
+        queue.begin_load,
+    )
+    for call in unsaid:
+        with pytest.raises(NotImplementedError):
+            call()
+
+
+def test_messages_that_no_log_has_any_more_are_told_and_not_waited_for(
+    open_bench: Open, caplog: pytest.LogCaptureFixture
+) -> None:
+    bench = open_bench(NO_COLD)
+    queue = cold_queue(bench, 3)
+    bench.store.settle_range(queue.id, 1, 3)
+    bench.sync()
+    assert queue.get(True) is None
+    assert "queue 'q' in vhost '/': 3 messages are not in the log" in caplog.text
+    assert queue.ready_count == 0
+    fill(queue, 1)
+    assert int(take(queue).seq) == 4
+
+
+def test_a_window_is_not_read_for_a_queue_that_is_gone(open_bench: Open) -> None:
+    bench = open_bench(NO_COLD)
+    queue = cold_queue(bench)
+    bench.connect().consume("q")
+    bench.dispatch()
+    assert queue.is_wanting
+    bench.broker.vhosts["/"].delete_queue_now(queue)
+    assert bench.load() == 0
+
+
+def test_a_window_waits_for_a_consumer_that_has_no_room(open_bench: Open) -> None:
+    bench = open_bench(NO_COLD)
+    queue = cold_queue(bench)
+    channel = ConsumingChannel()
+    consumer = channel.subscribe(queue, "t", prefetch=1)
+    bench.dispatch()
+    (load,) = bench.broker.pager.begin_loads(0)
+    load.run()
+    queue._ring.remove(consumer)
+    bench.broker.pager.complete_load(load, 0)
+    assert not queue.is_dirty
+    queue.offer(consumer)
+    bench.dispatch()
+    assert len(channel.take()) == 1
