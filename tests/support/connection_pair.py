@@ -165,8 +165,8 @@ class Bench:
             self.broker.dispatch.visit_next()
 
     def turn(self) -> None:
-        """Feed and dispatch until there is nothing left that needs no disk."""
-        while self.pending.has_work() or self.broker.dispatch.has_work():
+        """Feed and dispatch until nothing is left that needs no write or sync."""
+        while self.pending.has_work() or self.broker.dispatch.has_work() or self.load():
             self.feed()
             self.dispatch()
 

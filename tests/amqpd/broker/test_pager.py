@@ -11,7 +11,7 @@ from pamqp import commands
 from amqpd.broker.pager import (
     PAGING_BEHIND_SIZE,
     PAUSE_MS,
-    TURN_UNITS,
+    SLICE_UNITS,
     MemoryBudgets,
     Pager,
 )
@@ -116,7 +116,7 @@ def test_without_a_paging_log_transient_messages_stay(bench: Bench) -> None:
 def test_a_turn_is_bounded(open_bench: Open) -> None:
     bench = open_bench(NO_COLD)
     queue = queue_of(bench)
-    count = int(TURN_UNITS) + 100
+    count = int(SLICE_UNITS) + 100
     for _ in range(count):
         queue.publish(persistent_message())
     bench.sync()
