@@ -18,7 +18,10 @@ from amqpd.testing import amqpd_server
 README: Final = Path(__file__).parent.parent.parent / "README.md"
 HOME: Final = str(Path(amqpd.__file__).resolve().parent.parent)
 #: What differs from one machine to the next, or has no default.
-OF_THE_MACHINE: Final = {"data_dir", "cluster_name", "load_definitions"}
+OF_THE_MACHINE: Final = {
+    *("data_dir", "cluster_name", "load_definitions"),
+    "memory.total_budget",
+}
 
 
 def blocks(language: str) -> list[str]:
