@@ -80,6 +80,7 @@ class Broker:
         if pager.paging is not None:
             stores.append(pager.paging)
         self.upkeep = Upkeep(stores)
+        self.timers = self._surroundings.timers
         self.durability = Durability(pager, self._surroundings.queues_by_id.get)
 
     @staticmethod

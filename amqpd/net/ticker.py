@@ -69,7 +69,7 @@ class Ticker:
         self._is_scheduled = False
         self._sweep: asyncio.TimerHandle | None = None
         # When something of the broker's is due; the alarm wakes us then.
-        self._due_ms = NEVER_MS
+        self._due_ms: int = NEVER_MS
         self._alarm: asyncio.TimerHandle | None = None
         self.disk = Disk(broker, loop, self.now_ms, tick_seconds, self.wake, on_fatal)
 
@@ -94,8 +94,8 @@ class Ticker:
         now_ms = self.now_ms()
         for client in members():
             client.on_time(now_ms)
-        if self.outputs.has_work():
-            # Heartbeats: nothing else may happen for a long time.
+        if self.outputs.has_work() or self._broker.timers.has_starting:
+            # Heartbeats, or a queue that was loaded: nothing else may happen for long.
             self.wake()
         self.disk.on_time(now_ms)
         self.garbage.on_time(self._loop.time())
