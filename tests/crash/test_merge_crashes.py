@@ -275,6 +275,36 @@ def test_a_kill_at_any_call_of_the_maintenance_loses_nothing(
         driver.reopen()
 
 
+def test_a_newest_checkpoint_that_is_damaged_costs_nothing(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """What was removed and merged was older than the other one, too."""
+    damaged = 0
+    for seed, n, rng in cases("damaged checkpoint", capsys):
+        workload = Workload(seed)
+        driver = workload.driver
+        filesystem = driver.filesystem
+        driver.open()
+        workload.fault = Fault(n)
+        with pytest.raises(PowerCut):
+            workload.run()
+        filesystem.power_cut(rng)
+        names = sorted(
+            name
+            for name in filesystem.list_directory(LOG)
+            if name.startswith("checkpoint.") and not name.endswith(".tmp")
+        )
+        if len(names) > 1:
+            path = f"{LOG}/{names[-1]}"
+            filesystem.damage(path, rng.randrange(filesystem.size(path)))
+            damaged += 1
+        driver.reopen()
+        workload.go_on()
+        filesystem.power_cut(rng)
+        driver.reopen()
+    assert damaged > 0
+
+
 def test_a_disk_that_fills_up_while_it_is_merged_loses_nothing(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
