@@ -74,7 +74,9 @@ class Opened:
             result = store.complete(step)
             if result.fatal is not None:
                 raise StoreError(f"the last sync failed: {result.fatal}")
-            store.finish()
+            # Not while a merge goes on that a slow disk has kept from ending.
+            if not store.maintenance.is_in_flight:
+                store.finish()
         store.close()
         if self.broker.pager.paging is not None:
             self.broker.pager.paging.close()

@@ -356,10 +356,11 @@ class Queue(PagedQueue):
 
     def complete_load(self, load: ColdLoad, found: LoadedWindow) -> bool:
         """Take a window in; return False if it is to be tried again later."""
-        if load.generation != self._generation:
-            return True
-        self._is_loading = False
-        is_loaded = self._take_window(found)
+        is_loaded = True
+        if load.generation == self._generation:
+            self._is_loading = False
+            is_loaded = self._take_window(found)
+        # Consumers that waited for it, in vain or not.
         if self._ring.count and not self.is_dirty:
             self._dispatch.mark(self)
         return is_loaded
@@ -389,6 +390,8 @@ class Queue(PagedQueue):
             load.run()
             if not self._take_window(self._pager.finish_load(load)):
                 raise ResourceError(f"queue '{self.name}' cannot be read from the disk")
+        if self._ring.count and not self.is_dirty:
+            self._dispatch.mark(self)
 
     def _take_window(self, found: LoadedWindow) -> bool:
         ready = self._ready

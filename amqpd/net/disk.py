@@ -196,7 +196,7 @@ class Disk:
             self._start_tick()
 
     def _submit_paging(self, now_ms: int) -> None:
-        if self._is_paging:
+        if self._is_paging or self._is_ending:
             return
         step = self._broker.pager.begin_paging(now_ms)
         if step is not None:

@@ -121,13 +121,36 @@ def test_a_get_does_not_wait_for_the_window_that_is_on_its_way(
 ) -> None:
     bench = open_bench(NO_COLD)
     queue = cold_queue(bench)
-    ConsumingChannel().subscribe(queue, "t", prefetch=1)
+    channel = ConsumingChannel()
+    channel.subscribe(queue, "t", prefetch=1)
     bench.dispatch()
     (load,) = bench.broker.pager.begin_loads(0)
     load.run()
     assert int(take(queue).seq) == 1
+    # The consumer does not wait for what will be dropped.
+    bench.dispatch()
+    assert len(channel.take()) == 1
     bench.broker.pager.complete_load(load, 0)
-    assert seqs(queue) == list(range(2, 31))
+    assert seqs(queue) == list(range(3, 31))
+
+
+def test_a_consumer_whose_window_a_get_has_spoiled_gets_another(
+    open_bench: Open, disk: UnreadableDisk
+) -> None:
+    bench = open_bench(NO_COLD)
+    queue = cold_queue(bench)
+    channel = ConsumingChannel()
+    channel.subscribe(queue, "t", prefetch=1)
+    bench.dispatch()
+    (load,) = bench.broker.pager.begin_loads(0)
+    load.run()
+    disk.is_unreadable = True
+    with pytest.raises(ResourceError):
+        queue.get(True)
+    disk.is_unreadable = False
+    bench.broker.pager.complete_load(load, 0)
+    bench.turn()
+    assert len(channel.take()) == 1
 
 
 def test_what_nobody_can_read_is_tried_again_later(
