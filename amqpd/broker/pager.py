@@ -166,8 +166,23 @@ class Pager:
     @property
     def is_over(self) -> bool:
         """Whether too much is in memory."""
-        use, budgets = self.use, self.budgets
-        return use.stored > budgets.cold or use.stored + use.unstored > budgets.total
+        use = self.use
+        if use.stored + use.unstored > self.budgets.total:
+            return True
+        return use.stored > self._cold_limit()
+
+    def _cold_limit(self) -> i64:
+        """What the log's messages may take now.
+
+        While queues are drained the cache of segment blocks takes memory, too: then
+        only a quarter is for what is not in a window. Windows may be half full when
+        the next one comes.
+        """
+        cold = self.budgets.cold
+        if not self._draining_count:
+            return cold
+        windows = self._draining_count * self.window() * 3 // 2
+        return cold // 4 + min(windows, cold - cold // 4)
 
     @property
     def is_waiting(self) -> bool:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from amqpd.broker.delivery import Consumer, Reference, ReferenceOwner
+from amqpd.broker.delivery import NOT_PAGED, Consumer, Reference, ReferenceOwner
 from tests.support.deliveries import message_of
 
 
@@ -11,6 +11,7 @@ def test_a_new_reference_is_nobodys_and_was_never_delivered() -> None:
     reference = Reference(owner, message, 7)
     assert (reference.queue, reference.message, reference.seq) == (owner, message, 7)
     assert (reference.consumer, reference.redelivered) == (None, False)
+    assert reference.page == NOT_PAGED
 
 
 def test_a_new_consumer_stands_nowhere_and_has_nothing() -> None:

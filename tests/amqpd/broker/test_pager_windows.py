@@ -29,6 +29,7 @@ from tests.support.little_memory import (
     cold_queue,
     fill,
     opening,
+    queue_of,
     seqs,
     take,
     used,
@@ -74,7 +75,7 @@ def test_the_next_window_is_asked_for_before_the_last_is_empty(
     consumer = channel.subscribe(queue, "t", prefetch=1)
     bench.dispatch()
     assert bench.load() == 1
-    window = int(bench.broker.pager.window()) // (len(BODY) + 300)
+    window = int(bench.broker.pager.window()) // (len(BODY) + 350)
     for taken in range(1, window):
         bench.dispatch()
         channel.consuming.ack(taken, False)
@@ -280,3 +281,22 @@ def test_a_window_waits_for_a_consumer_that_has_no_room(open_bench: Open) -> Non
     queue.offer(consumer)
     bench.dispatch()
     assert len(channel.take()) == 1
+
+
+def test_while_queues_are_drained_less_may_stay_behind_their_windows(
+    open_bench: Open,
+) -> None:
+    bench = open_bench(MemoryBudgets(100 * 2000, PLENTY))
+    queue = queue_of(bench)
+    fill(queue, 200)
+    bench.sync()
+    bench.page_out()
+    kept = used(bench)[0]
+    assert 100 * 1000 < kept <= 100 * 2000
+    bench.connect().consume("q")
+    bench.dispatch()
+    assert queue.is_draining
+    bench.page_out()
+    window = int(bench.broker.pager.window())
+    assert used(bench)[0] <= 25 * 2000 + window * 3 // 2
+    assert queue.ready_count == 200
