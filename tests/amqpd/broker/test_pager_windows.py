@@ -23,6 +23,7 @@ from tests.support.deliveries import ConsumingChannel
 from tests.support.little_memory import (
     BODY,
     NO_COLD,
+    NOTHING,
     PLENTY,
     Open,
     UnreadableDisk,
@@ -300,3 +301,17 @@ def test_while_queues_are_drained_less_may_stay_behind_their_windows(
     window = int(bench.broker.pager.window())
     assert used(bench)[0] <= budget // 4 + window * 3 // 2
     assert queue.ready_count == 2600
+
+
+def test_a_consumer_does_not_wait_for_what_has_not_left_memory_yet(
+    open_bench: Open,
+) -> None:
+    bench = open_bench(NOTHING)
+    queue = queue_of(bench, "t")
+    channel = ConsumingChannel()
+    channel.subscribe(queue, "t", no_ack=True)
+    fill(queue, 30, is_persistent=False)
+    bench.broker.pager.turn(0)
+    assert bench.paging.bytes_waiting > 0
+    bench.dispatch()
+    assert len(channel.take()) == 30
