@@ -154,6 +154,11 @@ class BytesCache:
         if found is not None:
             self.size -= len(found.data) + _OVERHEAD
 
+    def drop_between(self, first: i64, last: i64) -> None:
+        """Keep nothing under these numbers."""
+        for key in [key for key in self._items if first <= key <= last]:
+            self.drop(key)
+
 
 @final
 class Descriptors:

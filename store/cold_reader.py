@@ -159,10 +159,18 @@ class ColdReader:
                 self.forget_file(file)
 
     def forget_file(self, file: ColdFile) -> None:
-        """Close a file; nothing that is cached of it is used again."""
+        """Close a file; nothing is kept of it."""
         self._descriptors.close(file.path)
         self._descriptors.close(file.index_path)
         self._files.pop(file.path, None)
+        serial = file.serial
+        self._blocks.drop_between(
+            serial << _BLOCK_NUMBER_BITS, ((serial + 1) << _BLOCK_NUMBER_BITS) - 1
+        )
+        self._directories.drop(serial)
+        self._entries.drop_between(
+            serial << _QUEUE_ID_BITS, ((serial + 1) << _QUEUE_ID_BITS) - 1
+        )
 
     def close(self) -> None:
         """Close every file."""

@@ -144,6 +144,22 @@ def test_a_forgotten_file_is_read_anew(
     assert read(reader, reader.file(PATH, 1, 1), 0) == [b"another"]
 
 
+def test_nothing_is_kept_of_a_forgotten_file(
+    filesystem: ColdFileSystem, reader: ColdReader
+) -> None:
+    put_index(filesystem, index_of(3))
+    reader.entries(reader.file(PATH, 1, 1), 3)
+    read(reader, reader.file(PATH, 1, 1), 0, 2)
+    other = reader.file("/log/00000002.seg", 2, 2)
+    write(filesystem, other.path, b"another")
+    read(reader, other, 0)
+    kept = reader.cached_size
+    reader.forget(1)
+    assert 0 < reader.cached_size < kept - 2 * BLOCK_SIZE
+    reader.forget(2)
+    assert reader.cached_size == 0
+
+
 def test_dropped_blocks_are_read_anew(
     filesystem: ColdFileSystem, reader: ColdReader
 ) -> None:
