@@ -73,6 +73,7 @@ INTERPRETED: Final = {
         "amqpd/broker/operation.py",
         "amqpd/broker/queue_changes.py",
         "amqpd/broker/statements.py",
+        "amqpd/protocol/consumer_arguments.py",
         "amqpd/protocol/declaring.py",
     ),
 }

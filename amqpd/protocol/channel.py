@@ -15,7 +15,7 @@ from mypy_extensions import i64
 from pamqp import commands
 from pamqp.base import Frame
 
-from amqpd.broker.arguments import CONSUMER_TIMEOUT, QUORUM, Arguments, queue_type
+from amqpd.broker.arguments import QUORUM, Arguments, queue_type
 from amqpd.broker.durability import Durability
 from amqpd.broker.errors import (
     AmqpError,
@@ -28,7 +28,7 @@ from amqpd.broker.errors import (
 from amqpd.broker.queue import Queue
 from amqpd.broker.reply_queues import REPLY_TO
 from amqpd.broker.session import Session
-from amqpd.protocol import declaring
+from amqpd.protocol import consumer_arguments, declaring
 from amqpd.protocol.consuming import ChannelConsumer, Consuming
 from amqpd.protocol.delivery_timeout import DeliveryTimeout
 from amqpd.protocol.durable_reply import DurableReply
@@ -234,14 +234,14 @@ def _consume(channel: Channel, decoded: Decoded) -> None:
     if tag in consuming.consumers:
         raise NotAllowed(f"attempt to reuse consumer tag '{tag}'")
     queue = _source(channel, method)
-    timeout_ms = _timeout_ms(queue, arguments)
+    timeout_ms = consumer_arguments.timeout_ms(queue, arguments)
     consumer = ChannelConsumer(
         consuming,
         queue,
         tag,
         bool(method.no_ack),
         bool(method.exclusive),
-        _priority(queue, arguments),
+        consumer_arguments.priority(queue, arguments),
         consuming.consumer_prefetch,
         arguments.table,
     )
@@ -271,39 +271,6 @@ def _source(channel: Channel, method: commands.Basic.Consume) -> Queue:
         channel.publishing.reply_queue = queue
         return queue
     return session.readable_queue(declaring.queue_name(channel, method))
-
-
-def _priority(queue: Queue, arguments: Arguments) -> int:
-    return _integer(queue, arguments, "x-priority", 0)
-
-
-def _timeout_ms(queue: Queue, arguments: Arguments) -> int:
-    """How long a delivery may stay unacked: the consumer's word, or else the queue's.
-
-    0 is for ever.
-    """
-    of_queue = queue.arguments.get(CONSUMER_TIMEOUT)
-    default = of_queue if isinstance(of_queue, int) else 0
-    timeout_ms = _integer(queue, arguments, CONSUMER_TIMEOUT, default)
-    if timeout_ms < 0:
-        text = f"{{value_negative,{timeout_ms}}}"
-        raise _argument_invalid(queue, CONSUMER_TIMEOUT, text)
-    return timeout_ms
-
-
-def _integer(queue: Queue, arguments: Arguments, key: str, default: int) -> int:
-    value = arguments.table.get(key, default)
-    if isinstance(value, bool) or not isinstance(value, int):
-        text = f'"expected integer, got {arguments.type_name(key)}"'
-        raise _argument_invalid(queue, key, text)
-    return value
-
-
-def _argument_invalid(queue: Queue, key: str, text: str) -> PreconditionFailed:
-    return PreconditionFailed(
-        f"invalid arg '{key}' for queue '{queue.name}' in vhost "
-        f"'{queue.vhost_name}': {text}"
-    )
 
 
 def _cancel(channel: Channel, decoded: Decoded) -> None:

@@ -24,15 +24,16 @@ CHANNELS: Final = 2
 
 #: What happens: its name and up to three numbers.
 Step = tuple[str, int, int, int]
+# channel, prefetch, priority
+SUBSCRIPTION = st.tuples(
+    st.just("subscribe"),
+    st.integers(0, CHANNELS - 1),
+    st.integers(0, 3),
+    st.integers(-2, 1),
+)
 STEPS = st.lists(
     st.one_of(
-        # channel, prefetch, priority
-        st.tuples(
-            st.just("subscribe"),
-            st.integers(0, CHANNELS - 1),
-            st.integers(0, 3),
-            st.integers(-2, 2),
-        ),
+        SUBSCRIPTION,
         st.tuples(st.just("deliver"), st.integers(1, 9), st.just(0), st.just(0)),
         # which consumer, counted round those there are
         st.tuples(st.just("ack"), st.integers(0, 7), st.just(0), st.just(0)),
@@ -45,7 +46,8 @@ STEPS = st.lists(
             st.just(0),
         ),
     ),
-    max_size=50,
+    min_size=10,
+    max_size=60,
 )
 
 
@@ -58,14 +60,23 @@ def bench() -> Iterator[Bench]:
         bench.close()
 
 
-@given(steps=STEPS, visit=st.integers(1, 9), has_single_active=st.booleans())
+@given(
+    first=st.lists(SUBSCRIPTION, min_size=2, max_size=7),
+    steps=STEPS,
+    visit=st.integers(1, 9),
+    has_single_active=st.booleans(),
+)
 @settings(max_examples=200, deadline=None)
 def test_consumers_that_come_and_go_get_what_the_model_gives_them(
-    bench: Bench, steps: list[Step], visit: int, has_single_active: bool
+    bench: Bench,
+    first: list[Step],
+    steps: list[Step],
+    visit: int,
+    has_single_active: bool,
 ) -> None:
     real = Real(bench, visit, has_single_active)
     model = Modelled(has_single_active)
-    for step in steps:
+    for step in first + steps:
         real.do(step)
         model.do(step)
     assert real.sequence == model.model.sequence
