@@ -132,6 +132,7 @@ class Ticker:
             or dispatch.has_work()
             or self.outputs.has_work()
             or self._broker.pager.has_work
+            or self._broker.timers.has_starting
         ):
             self.wake()
         seconds = time.perf_counter() - started

@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 import pytest
 from pamqp import commands
 
 from amqpd.broker.ports import DurabilityWaiter
+from amqpd.broker.timers import NEVER_MS, Timed
 from amqpd.clock import Clock
 from amqpd.net import disk as disk_module
 from amqpd.net import ticker as ticker_module
@@ -323,6 +324,81 @@ async def test_a_client_that_cannot_be_looked_at_does_not_end_the_sweep(
     await wait_until(lambda: len(client.looked_at) > 3)
     assert failures
     loop.set_exception_handler(None)
+
+
+# -- the broker's own time ----------------------------------------------------
+
+
+class Alarm(Timed):
+    """Is due after a delay and notes when it was called."""
+
+    def __init__(self, delay_ms: int) -> None:
+        super().__init__()
+        self.delay_ms = delay_ms
+        self.deadline_ms = 0
+        self.called_ms = 0
+
+    def on_start(self, now_ms: int) -> int:
+        self.deadline_ms = now_ms + self.delay_ms
+        return self.deadline_ms
+
+    def on_due(self, now_ms: int) -> int:
+        self.called_ms = now_ms
+        return NEVER_MS
+
+
+async def test_what_is_due_happens_though_nobody_sends_anything(
+    ticker: Ticker, bench: Bench
+) -> None:
+    late, early = Alarm(40), Alarm(10)
+    for alarm in (late, early):
+        bench.broker.timers.start(alarm)
+    ticker.wake()
+    await wait_until(lambda: late.called_ms > 0)
+    assert early.deadline_ms <= early.called_ms <= late.called_ms
+    assert late.called_ms >= late.deadline_ms
+
+
+async def test_a_deadline_before_the_one_slept_for_is_kept(
+    ticker: Ticker, bench: Bench
+) -> None:
+    far, near = Alarm(3_600_000), Alarm(10)
+    bench.broker.timers.start(far)
+    ticker.wake()
+    await wait_until(lambda: far.deadline_ms > 0)
+    bench.broker.timers.start(near)
+    ticker.wake()
+    await wait_until(lambda: near.called_ms > 0)
+    assert far.called_ms == 0
+
+
+async def test_a_clock_that_starts_during_a_turn_gets_the_time_without_being_woken(
+    ticker: Ticker, bench: Bench
+) -> None:
+    follower = Alarm(1)
+
+    class Starter(Alarm):
+        def on_due(self, now_ms: int) -> int:
+            bench.broker.timers.start(follower)
+            return NEVER_MS
+
+    bench.broker.timers.start(Starter(1))
+    ticker.wake()
+    await wait_until(lambda: follower.called_ms > 0)
+
+
+async def test_a_clock_that_a_backlog_starts_gets_the_time_without_being_woken(
+    ticker: Ticker, bench: Bench, pair: ConnectionPair
+) -> None:
+    arguments: Any = {"x-expires": 1}
+    declare = commands.Queue.Declare(queue="e", arguments=arguments, nowait=True)
+    pair.connection.channels[1].publishing.confirms = None
+    pair.send(publish("nowhere") * UNITS_PER_TURN, method(1, declare))
+    assert pair.connection.has_backlog()
+    assert not bench.broker.timers.has_starting
+    ticker.wake()
+    await wait_until(lambda: not pair.connection.has_backlog())
+    await wait_until(lambda: "e" not in bench.broker.vhosts["/"].queues)
 
 
 # -- the end ------------------------------------------------------------------
