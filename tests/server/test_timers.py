@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from pamqp import commands
 from pamqp.commands import Basic, Queue
@@ -54,7 +56,7 @@ def test_a_queue_with_a_consumer_does_not_expire_before_that_is_gone(
 
 def test_a_delivery_that_is_kept_too_long_goes_back(client: RawClient) -> None:
     queue = client.temporary_queue()
-    arguments = {"x-consumer-timeout": 100}
+    arguments: Any = {"x-consumer-timeout": 100}
     consume = Basic.Consume(0, queue, "tag", arguments=arguments)
     client.call(1, consume, Basic.ConsumeOk)
     client.publish_to_queue(queue, b"slow")
