@@ -14,6 +14,7 @@ from tests.support.raw_client import (
     RawClient,
     channel_closed,
     connection_closed,
+    longstr,
     shortstr,
 )
 
@@ -155,6 +156,25 @@ def test_a_mandatory_answer_that_arrives_counts_as_routed(
         responder.expect_message(1, Basic.Return)
     responder.expect_method(1, Basic.Ack)
     assert client.expect_message(1, Basic.Deliver).body == b"x"
+
+
+def test_a_copy_can_go_to_an_address(client: RawClient, connect: Connect) -> None:
+    await_replies(client)
+    address = request(client)
+    responder = connect()
+    queue = responder.temporary_queue()
+    copies = b"S" + longstr(address.encode())
+    headers = shortstr(b"CC") + b"A" + longstr(copies)
+    properties = b"\x20\x00" + longstr(headers)
+    responder.publish_to_queue(queue, b"x", properties)
+    copy = client.expect_message(1, Basic.Deliver)
+    assert isinstance(copy.method, Basic.Deliver)
+    assert copy.method.routing_key == queue
+    assert (copy.body, copy.properties) == (b"x", properties)
+    message = None
+    while message is None:
+        message = responder.get(queue)
+    assert message.body == b"x"
 
 
 def test_the_short_name_is_no_routing_key(client: RawClient) -> None:
