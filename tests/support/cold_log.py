@@ -76,6 +76,10 @@ class Appended:
         self.keys = keys
 
 
+# Large enough for what a window may take at most.
+CACHE_SIZE: Final = 32 * 1024 * 1024
+
+
 class ColdLog:
     """Writes segments and reads them back."""
 
@@ -83,9 +87,7 @@ class ColdLog:
         self.filesystem = ColdFileSystem()
         self.index = Index()
         self.statistics = StoreStatistics()
-        self.cold = ColdStore(
-            self.filesystem, LOG, QUARANTINE, UUID, self.index, self.statistics
-        )
+        self.cold = self._opened()
         self.written: dict[tuple[int, int], Written] = {}
         # Where each message lies: segment, offset, size.
         self.places: dict[tuple[int, int], tuple[int, int, int]] = {}
@@ -249,8 +251,17 @@ class ColdLog:
 
     def forget_caches(self) -> None:
         """Read everything from the disk again, as after a start."""
-        self.cold = ColdStore(
-            self.filesystem, LOG, QUARANTINE, UUID, self.index, self.statistics
+        self.cold = self._opened()
+
+    def _opened(self) -> ColdStore:
+        return ColdStore(
+            self.filesystem,
+            LOG,
+            QUARANTINE,
+            UUID,
+            self.index,
+            self.statistics,
+            CACHE_SIZE,
         )
 
     def put_index(self, number: int, data: bytes) -> None:
