@@ -180,10 +180,12 @@ def connection_options(config: Config) -> ConnectionOptions:
 
 
 def tick_seconds(config: Config) -> float:
-    """Return how long what nobody waits for may stay unwritten; 0: not at all."""
-    return (
-        0.0 if config.store_sync == "always" else config.store_sync_interval_ms / 1000
-    )
+    """Return how long what nobody waits for may stay unsynced; 0: not at all."""
+    if config.store_sync == "always":
+        return 0.0
+    seconds = config.store_sync_interval_ms / 1000
+    # Nobody waits for any sync: one a second bounds what a power cut takes.
+    return max(seconds, 1.0) if config.store_sync == "off" else seconds
 
 
 def start_up_line(config: Config, addresses: list[str], opened: Opened) -> str:

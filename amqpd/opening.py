@@ -139,7 +139,7 @@ def _open_locked(
 def _store_options(config: Config) -> StoreOptions:
     return StoreOptions(
         segment_size=config.store_segment_size,
-        syncs=config.store_sync != "off",
+        confirms_early=config.store_sync == "off",
         garbage_ratio=config.store_garbage_percent / 100,
         garbage_segments=config.store_garbage_segments,
     )

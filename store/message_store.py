@@ -52,6 +52,7 @@ class MessageStore(Generic[T]):
         "_is_index_planned",
         "_is_refusing",
         "_is_unsynced",
+        "_is_volatile",
         "_probe_ms",
         "_probe_pause_ms",
         "_refused",
@@ -59,12 +60,12 @@ class MessageStore(Generic[T]):
         "_segment_index",
         "_segments",
         "_store_uuid",
-        "_syncs",
         "_undurable",
         "_waiters",
         "_waiting",
         "bytes_in_flight",
         "cold",
+        "confirms_early",
         "index",
         "maintenance",
         "statistics",
@@ -79,7 +80,8 @@ class MessageStore(Generic[T]):
         maintenance: Maintenance,
         statistics: StoreStatistics,
         store_uuid: bytes,
-        syncs: bool,
+        confirms_early: bool,
+        is_volatile: bool,
         is_disk_full: bool,
         probe_pause_ms: i64,
         now_ms: i64,
@@ -88,8 +90,10 @@ class MessageStore(Generic[T]):
         self.cold = cold
         self.maintenance = maintenance
         self._store_uuid = store_uuid
-        # Without, what reached the page cache counts as durable.
-        self._syncs = syncs
+        # Whether who waits is told when the page cache has it, before any sync.
+        self.confirms_early = confirms_early
+        # Whether the log does not outlive the process: then nothing is ever synced.
+        self._is_volatile = is_volatile
         self.index = index
         self.statistics = statistics
         self._facts = FactsTable()
@@ -281,7 +285,9 @@ class MessageStore(Generic[T]):
         refused = self._take_refused()
         writer = self._begin_batch()
         has_batch = writer is not None or refused is not None
-        has_waiter = sync and (self._is_unsynced or not self._waiters.is_empty)
+        has_waiter = sync and self._is_unsynced
+        if sync or self.confirms_early:
+            has_waiter = has_waiter or not self._waiters.is_empty
         has_chore = self._is_probe_due(now_ms) or len(self._sealed) > 0
         if not (has_batch or has_waiter or has_chore):
             return None
@@ -409,6 +415,7 @@ class MessageStore(Generic[T]):
             step.batch = self._begun
         if sync:
             self._is_unsynced = False
+        if sync or self.confirms_early:
             step.waiting = self._waiters.take()
         else:
             self._waiters.attach(self._begun.number)
@@ -438,7 +445,7 @@ class MessageStore(Generic[T]):
         if write.sync:
             self._segments.on_durable(write)
             self.statistics.syncs += 1
-        if write.sync or not self._syncs:
+        if write.sync or self._is_volatile:
             self._apply_undurable()
         if step.refused is None:
             result.durable = step.waiting

@@ -77,7 +77,7 @@ def open_store(
         reserve,
         recovered.next_number,
         recovered.next_batch,
-        options.syncs,
+        True,
     )
     is_disk_full = not segments.open() or not reserve.allocate()
     statistics = StoreStatistics()
@@ -107,7 +107,8 @@ def open_store(
         maintenance,
         statistics,
         store_uuid,
-        options.syncs,
+        options.confirms_early,
+        False,
         is_disk_full,
         options.reserve_probe_ms,
         now_ms,
@@ -158,6 +159,7 @@ def open_paging(
         statistics,
         _NO_UUID,
         False,
+        True,
         is_disk_full,
         options.reserve_probe_ms,
         now_ms,

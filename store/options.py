@@ -11,10 +11,10 @@ class StoreOptions:
     """Sizes of the log's files, and when it is looked after.
 
     A segment may exceed `segment_size` by one batch. The reserve is `reserve_segments`
-    segments' worth of allocated blocks, given back when the disk is full. Without
-    `syncs` the page cache counts as durable. Segments are merged when garbage makes up
-    more than `garbage_ratio` of at least `garbage_segments` of them. A checkpoint is
-    due after `checkpoint_seals` segments or `checkpoint_ms` of writes.
+    segments' worth of allocated blocks, given back when the disk is full. With
+    `confirms_early` who waits is told when the page cache has it. Segments are merged
+    when garbage makes up more than `garbage_ratio` of at least `garbage_segments` of
+    them. A checkpoint is due after `checkpoint_seals` segments or `checkpoint_ms` of writes.
     `cold_cache_size` is for blocks of segments that were read back: with a thousand
     queues drained at once 12 MiB read the log 2.0 times, 32 MiB 1.9 times.
     """
@@ -22,7 +22,7 @@ class StoreOptions:
     segment_size: int = 16 * MIB
     reserve_segments: int = 2
     reserve_probe_ms: int = 1000
-    syncs: bool = True
+    confirms_early: bool = False
     garbage_ratio: float = 0.5
     garbage_segments: int = 3
     checkpoint_seals: int = 64

@@ -35,6 +35,11 @@ class Durability:
         return self._store.is_wanted
 
     @property
+    def confirms_early(self) -> bool:
+        """Whether a write is enough for those who wait."""
+        return self._store.confirms_early
+
+    @property
     def has_work(self) -> bool:
         """Whether anything waits to be written, with somebody waiting or not."""
         return self._store.has_work

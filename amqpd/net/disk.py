@@ -115,11 +115,13 @@ class Disk:
 
     def _begin_log(self, now_ms: int) -> None:
         durability = self._broker.durability
-        if durability.bytes_waiting >= WRITE_SIZE:
+        is_write_enough = durability.is_wanted and durability.confirms_early
+        if durability.bytes_waiting >= WRITE_SIZE or is_write_enough:
             step = durability.begin(False, now_ms)
             if step is not None:
                 self._writer.submit(step, self._write_done)
-        is_wanted = durability.is_wanted or (self._syncs_always and durability.has_work)
+        is_wanted = durability.is_wanted and not is_write_enough
+        is_wanted = is_wanted or (self._syncs_always and durability.has_work)
         if is_wanted and not self._syncs_in_flight:
             self._sync(now_ms)
         elif durability.has_work:

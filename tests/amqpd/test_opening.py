@@ -141,17 +141,14 @@ def test_what_a_paging_log_held_is_gone_with_its_process(
     assert not left.exists()
 
 
-@pytest.mark.parametrize(("sync", "syncs"), [("tick", True), ("off", False)])
-def test_without_syncs_what_is_written_counts_as_durable(
-    open_directory: Open, sync: str, syncs: bool
+@pytest.mark.parametrize(
+    ("sync", "is_early"), [("tick", False), ("always", False), ("off", True)]
+)
+def test_only_without_syncs_a_write_is_enough_for_who_waits(
+    open_directory: Open, sync: str, is_early: bool
 ) -> None:
-    store = open_directory(**{"store.sync": sync}).broker.store
-    store.append(b"", b"x", None, NOW_MS, 0, 1, 1, 0)
-    step = store.begin(False, NOW_MS)
-    assert step is not None
-    step.run()
-    store.complete(step)
-    assert (store.written_base > 1) == (not syncs)
+    broker = open_directory(**{"store.sync": sync}).broker
+    assert broker.durability.confirms_early == is_early
 
 
 def test_a_directory_that_is_open_cannot_be_opened(

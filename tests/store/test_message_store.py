@@ -47,6 +47,37 @@ def test_a_synced_message_survives_a_power_cut() -> None:
     assert driver.live(1) == [key]
 
 
+def test_with_early_confirms_a_write_is_enough_and_a_power_cut_may_take_it() -> None:
+    options = StoreOptions(segment_size=4096, confirms_early=True)
+    driver = StoreDriver(MemoryFileSystem(), options)
+    driver.open()
+    driver.append(1)
+    driver.store.wait("waiter", 1, 1)
+    driver.filesystem.calls.clear()
+    step = driver.store.begin(False, 0)
+    assert step is not None
+    step.run()
+    result = driver.store.complete(step)
+    assert [(one.first, one.last) for one in result.durable] == [(1, 1)]
+    assert "sync" not in driver.filesystem.calls
+    # Nothing is done on the strength of it: the index hears of it with the sync.
+    assert driver.store.index.queue(1).live_count == 0
+    assert driver.store.has_work
+    driver.filesystem.power_cut(False)
+    assert driver.reopen().queues[1].count == 0
+
+
+def test_with_early_confirms_who_waits_for_nothing_is_told_by_a_write() -> None:
+    options = StoreOptions(segment_size=4096, confirms_early=True)
+    driver = StoreDriver(MemoryFileSystem(), options)
+    driver.open()
+    driver.store.wait("waiter", 1, 1)
+    step = driver.store.begin(False, 0)
+    assert step is not None
+    step.run()
+    assert len(driver.store.complete(step).durable) == 1
+
+
 def test_an_idle_store_begins_nothing() -> None:
     driver = opened()
     assert not driver.store.has_work

@@ -181,6 +181,20 @@ async def test_who_comes_during_a_sync_gets_the_next_one(
     assert client.written == acks[0] + method(1, commands.Basic.Ack(3, True))
 
 
+async def test_with_early_confirms_nobody_waits_for_a_sync(
+    bench: Bench, ticker: Ticker, pair: ConnectionPair, client: NotingClient
+) -> None:
+    bench.store.confirms_early = True
+    syncs = bench.store.statistics.syncs
+    pair.send(persistent())
+    ticker.wake()
+    await wait_until(lambda: client.written != b"")
+    assert client.written == method(1, commands.Basic.Ack(1, False))
+    assert bench.store.statistics.syncs == syncs
+    # The tick has it to sync.
+    assert bench.broker.durability.has_work
+
+
 async def test_what_nobody_waits_for_is_synced_with_the_tick(
     bench: Bench, ticker: Ticker, pair: ConnectionPair
 ) -> None:
