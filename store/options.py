@@ -12,11 +12,13 @@ class StoreOptions:
 
     A segment may exceed `segment_size` by one batch. The reserve is `reserve_segments`
     segments' worth of allocated blocks, given back when the disk is full. With
-    `confirms_early` who waits is told when the page cache has it. Segments are merged
-    when garbage makes up more than `garbage_ratio` of at least `garbage_segments` of
-    them. A checkpoint is due after `checkpoint_seals` segments or `checkpoint_ms` of writes.
-    `cold_cache_size` is for blocks of segments that were read back: with a thousand
-    queues drained at once 12 MiB read the log 2.0 times, 32 MiB 1.9 times.
+    `confirms_early` who waits is told when the page cache has it.
+
+    Segments are merged when garbage makes up more than `garbage_ratio` of at least
+    `garbage_segments` of them. A checkpoint is due after `checkpoint_seals` segments or
+    `checkpoint_ms` of writes. `cold_cache_size` is for blocks of segments that were
+    read back: with a thousand queues drained at once 12 MiB read the log 2.0 times,
+    32 MiB 1.9 times.
     """
 
     segment_size: int = 16 * MIB
