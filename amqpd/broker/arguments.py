@@ -21,6 +21,7 @@ QUEUE_TYPE: Final = "x-queue-type"
 EXPIRES: Final = "x-expires"
 CONSUMER_TIMEOUT: Final = "x-consumer-timeout"
 SINGLE_ACTIVE_CONSUMER: Final = "x-single-active-consumer"
+MAX_PRIORITY: Final = "x-max-priority"
 DEAD_LETTER_EXCHANGE: Final = "x-dead-letter-exchange"
 ALTERNATE_EXCHANGE: Final = "alternate-exchange"
 
@@ -39,7 +40,7 @@ _COMMON: Final = (
     CONSUMER_TIMEOUT,
 )
 _CLASSIC_ONLY: Final = (
-    "x-max-priority",
+    MAX_PRIORITY,
     "x-queue-mode",
     "x-queue-version",
     "x-queue-master-locator",
@@ -89,7 +90,9 @@ _WITHOUT_EFFECT: Final = frozenset(
 )
 
 # What does what it says.
-_APPLIED: Final = frozenset({EXPIRES, CONSUMER_TIMEOUT, SINGLE_ACTIVE_CONSUMER})
+_APPLIED: Final = frozenset(
+    {EXPIRES, CONSUMER_TIMEOUT, SINGLE_ACTIVE_CONSUMER, MAX_PRIORITY}
+)
 
 # Values as RabbitMQ's list of validators has them; what is not listed is free.
 _POSITIVE_TIMES: Final = frozenset({EXPIRES})
@@ -98,7 +101,7 @@ _COUNTS: Final = frozenset(
     {
         "x-max-length",
         "x-max-length-bytes",
-        "x-max-priority",
+        MAX_PRIORITY,
         "x-max-in-memory-length",
         "x-max-in-memory-bytes",
         CONSUMER_TIMEOUT,
@@ -208,6 +211,12 @@ def queue_type(table: dict[str, object]) -> str:
     """Return the type of a queue that has these arguments."""
     value = table.get(QUEUE_TYPE, CLASSIC)
     return value if isinstance(value, str) else CLASSIC
+
+
+def priority_level_count(table: dict[str, object]) -> int:
+    """Return how many priority levels a queue with these checked arguments has."""
+    highest = table.get(MAX_PRIORITY, 0)
+    return 1 + highest if isinstance(highest, int) else 1
 
 
 def check_queue_arguments(arguments: Arguments, resource: str) -> None:
@@ -339,7 +348,7 @@ def _number_refusal(key: str, value: int) -> str:
         return "{value_zero,0}"
     if (key in _TIMES or key in _POSITIVE_TIMES) and value > TIME_MAX_MS:
         return f"{{value_too_large,{value}}}"
-    if key == "x-max-priority" and value > PRIORITY_MAX:
+    if key == MAX_PRIORITY and value > PRIORITY_MAX:
         return f"{{max_value_exceeded,{value}}}"
     return ""
 

@@ -102,7 +102,10 @@ class Broker:
             broker.add_vhost(name)
         broker._load_topology()
         for queue_id, found in recovered.items():
-            broker._surroundings.queues_by_id[queue_id].restore(found)
+            # Of a level that was never used nothing is made.
+            if found.next_seq > 1:
+                queue = broker._surroundings.queues_by_id[queue_id]
+                queue.part(queue_id).restore(found)
         return broker
 
     # -- at start -------------------------------------------------------------

@@ -12,7 +12,8 @@ with whoever waits for it, and reaches the disk with all that came in the same t
 
 A removal that nobody waits for (the queue of a connection that has ended is gone from
 memory already) is an *errand*: it is repeated until it succeeds. Queue ids come from
-SQLite's AUTOINCREMENT, because an id must never come again (STORE.md, section 5).
+SQLite's AUTOINCREMENT, because an id must never come again (STORE.md, section 5); a
+queue with priorities has a row of ids, one for each level.
 This module knows neither the objects in memory nor what makes a change valid.
 """
 
@@ -24,7 +25,7 @@ from mypy_extensions import trait
 
 from store.metadata import Metadata, MetadataStep
 
-SCHEMA_VERSION: Final = 1
+SCHEMA_VERSION: Final = 2
 
 SCHEMA: Final = [
     """CREATE TABLE users (name TEXT PRIMARY KEY, password_hash TEXT NOT NULL,
@@ -44,7 +45,8 @@ SCHEMA: Final = [
         arguments BLOB NOT NULL, PRIMARY KEY (vhost, name))""",
     """CREATE TABLE queues (id INTEGER PRIMARY KEY AUTOINCREMENT,
         vhost TEXT NOT NULL, name TEXT NOT NULL, auto_delete INTEGER NOT NULL,
-        arguments BLOB NOT NULL, UNIQUE (vhost, name))""",
+        level_count INTEGER NOT NULL, arguments BLOB NOT NULL,
+        UNIQUE (vhost, name))""",
     """CREATE TABLE bindings (vhost TEXT NOT NULL, source TEXT NOT NULL,
         destination TEXT NOT NULL, to_exchange INTEGER NOT NULL,
         routing_key BLOB NOT NULL, arguments BLOB NOT NULL,
@@ -84,10 +86,16 @@ class ExchangeRow:
 class QueueRow:
     """A durable queue."""
 
-    def __init__(self, row: tuple[int, str, str, int, bytes]) -> None:
+    def __init__(self, row: tuple[int, str, str, int, int, bytes]) -> None:
         self.id, self.vhost, self.name = row[0], row[1], row[2]
         self.auto_delete = bool(row[3])
-        self.arguments = row[4]
+        # It has so many ids in the log, from `id` on: one for each priority level.
+        self.level_count = row[4]
+        self.arguments = row[5]
+
+    def ids(self) -> range:
+        """Its ids in the log; the first is that of the lowest level."""
+        return range(self.id, self.id + self.level_count)
 
 
 @final
@@ -182,9 +190,12 @@ class Catalogue:
     def queues(self) -> list[QueueRow]:
         """All durable queues, in the order in which they were declared."""
         rows = self._metadata.query(
-            "SELECT id, vhost, name, auto_delete, arguments FROM queues ORDER BY id"
+            "SELECT id, vhost, name, auto_delete, level_count, arguments "
+            "FROM queues ORDER BY id"
         )
-        return [QueueRow(cast(tuple[int, str, str, int, bytes], row)) for row in rows]
+        return [
+            QueueRow(cast(tuple[int, str, str, int, int, bytes], row)) for row in rows
+        ]
 
     def bindings(self) -> list[BindingRow]:
         """All durable bindings."""
@@ -199,8 +210,7 @@ class Catalogue:
 
     def known_queue_ids(self) -> set[int]:
         """The ids of all durable queues: what recovery may find messages of."""
-        rows = self._metadata.query("SELECT id FROM queues")
-        return {cast(int, row[0]) for row in rows}
+        return {queue_id for queue in self.queues() for queue_id in queue.ids()}
 
     def highest_queue_id(self) -> int:
         """The highest id that was ever given out, 0 when none was."""

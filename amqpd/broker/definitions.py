@@ -11,6 +11,7 @@ from typing import final
 
 from amqpd.auth.passwords import DEFAULT_ALGORITHM, hash_password
 from amqpd.auth.users import User
+from amqpd.broker.arguments import priority_level_count
 from amqpd.broker.broker import SALT_SIZE, Broker
 from amqpd.broker.catalogue import Statement
 from amqpd.broker.definition_file import (
@@ -218,6 +219,7 @@ class Loading:
                 queue.name,
                 properties.auto_delete,
                 properties.arguments.raw,
+                priority_level_count(properties.arguments.table),
             )
 
     def _plan_binding(self, vhost: str, binding: Binding, vhosts: set[str]) -> None:
@@ -250,7 +252,8 @@ class Loading:
         topology = self._broker.vhosts[queue.vhost].topology
         insertion = self._insertions.get((queue.vhost, queue.name))
         if insertion is None:
-            queue_id = int(topology.surroundings.take_transient_id())
+            level_count = priority_level_count(properties.arguments.table)
+            queue_id = int(topology.surroundings.take_transient_id(level_count))
         else:
             queue_id = row_ids[insertion]
         topology.make_queue(

@@ -83,4 +83,4 @@ class Durability:
         for queue_id, refused in seqs.items():
             queue = self._find_queue(queue_id)
             if queue is not None:
-                queue.drop_refused(refused)
+                queue.part(queue_id).drop_refused(refused)

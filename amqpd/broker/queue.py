@@ -13,7 +13,7 @@ business.
 """
 
 import logging
-from typing import Final, final
+from typing import Final
 
 from mypy_extensions import i64
 
@@ -32,7 +32,7 @@ from store.replay import RecoveredQueue
 
 logger = logging.getLogger(__name__)
 
-# Messages have no priority levels yet: every one is in the one lane there is.
+# A level of a priority queue has an id of its own: in the log, each id has one lane.
 LANE: Final = 0
 
 # Transient queues count up from here, durable ones from 1: the two never meet.
@@ -41,9 +41,8 @@ FIRST_TRANSIENT_ID: Final[i64] = 1 << 40
 TRANSIENT_PAGE_ID: Final[i64] = 1 << 31
 
 
-@final
 class Queue(PagedQueue):
-    """One queue of one virtual host."""
+    """One queue of one virtual host, or one level of one that has priorities."""
 
     def __init__(
         self,
@@ -126,6 +125,18 @@ class Queue(PagedQueue):
         if not self.has_single_active:
             return "up"
         return "single_active" if consumer is self.active_consumer else "waiting"
+
+    def has_ready(self) -> bool:
+        """Whether anything of this very level is ready, in memory or not."""
+        return self._ready.at_hand > 0 or self._ready.behind > 0
+
+    def ids(self) -> list[int]:
+        """All ids that are its own in the log."""
+        return [int(self.id)]
+
+    def part(self, queue_id: i64) -> "Queue":
+        """Return what has this id in the log."""
+        return self
 
     # -- messages come and go -------------------------------------------------
 

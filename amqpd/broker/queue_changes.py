@@ -20,6 +20,7 @@ from amqpd.broker.arguments import (
     check_same_queue_arguments,
     module_name,
     not_applied,
+    priority_level_count,
     queue_type,
 )
 from amqpd.broker.catalogue import Statement
@@ -117,13 +118,18 @@ class DeclareQueue(Operation):
         self._check_new()
         if self._access.is_closed:
             return Progress.DONE
+        level_count = priority_level_count(properties.arguments.table)
         if properties.durable:
             statements = insert_queue(
-                topology.name, name, properties.auto_delete, properties.arguments.raw
+                topology.name,
+                name,
+                properties.auto_delete,
+                properties.arguments.raw,
+                level_count,
             )
             topology.surroundings.catalogue.stage(statements, self)
             return Progress.IN_FLIGHT
-        self._make(topology.surroundings.take_transient_id())
+        self._make(topology.surroundings.take_transient_id(level_count))
         return Progress.DONE
 
     def finish(self, row_ids: list[int]) -> None:

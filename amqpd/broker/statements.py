@@ -15,8 +15,11 @@ from routing.binding import Binding
 INSERT_EXCHANGE: Final = "INSERT OR REPLACE INTO exchanges VALUES (?, ?, ?, ?, ?, ?)"
 DELETE_EXCHANGE: Final = "DELETE FROM exchanges WHERE vhost = ? AND name = ?"
 INSERT_QUEUE: Final = (
-    "INSERT INTO queues (vhost, name, auto_delete, arguments) VALUES (?, ?, ?, ?)"
+    "INSERT INTO queues (vhost, name, auto_delete, level_count, arguments) "
+    "VALUES (?, ?, ?, ?, ?)"
 )
+# The ids that follow the one just given out are taken too.
+RESERVE_IDS: Final = "UPDATE sqlite_sequence SET seq = seq + ? WHERE name = 'queues'"
 DELETE_QUEUE: Final = "DELETE FROM queues WHERE id = ?"
 INSERT_BINDING: Final = "INSERT OR IGNORE INTO bindings VALUES (?, ?, ?, ?, ?, ?)"
 DELETE_BINDING: Final = (
@@ -62,10 +65,17 @@ def delete_exchange(vhost: str, name: str) -> list[Statement]:
 
 
 def insert_queue(
-    vhost: str, name: str, auto_delete: bool, arguments: bytes
+    vhost: str, name: str, auto_delete: bool, arguments: bytes, level_count: int = 1
 ) -> list[Statement]:
-    """A durable queue is declared; the row id of the insertion is its id."""
-    return [(INSERT_QUEUE, (vhost, name, int(auto_delete), arguments))]
+    """A durable queue is declared; the row id of the insertion is its id.
+
+    With more than one level the next ids belong to the further ones.
+    """
+    values = (vhost, name, int(auto_delete), level_count, arguments)
+    statements: list[Statement] = [(INSERT_QUEUE, values)]
+    if level_count > 1:
+        statements.append((RESERVE_IDS, (level_count - 1,)))
+    return statements
 
 
 def delete_queue(vhost: str, queue_id: int, name: str) -> list[Statement]:

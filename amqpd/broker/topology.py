@@ -19,7 +19,7 @@ from typing import Final, final
 from mypy_extensions import i64
 
 from amqpd.broker.access import Access
-from amqpd.broker.arguments import EXPIRES, Arguments
+from amqpd.broker.arguments import EXPIRES, Arguments, priority_level_count
 from amqpd.broker.catalogue import Catalogue, Statement
 from amqpd.broker.dispatch import Dispatch
 from amqpd.broker.errors import NotFound
@@ -27,6 +27,7 @@ from amqpd.broker.exchange import Exchange, predeclared
 from amqpd.broker.operation import OperationLine
 from amqpd.broker.pager import Pager
 from amqpd.broker.ports import DurabilityWaiter
+from amqpd.broker.priority_queue import PriorityQueue
 from amqpd.broker.queue import FIRST_TRANSIENT_ID, Queue
 from amqpd.broker.queue_expiry import QueueExpiry
 from amqpd.broker.statements import delete_exchange, delete_queue
@@ -61,10 +62,10 @@ class Surroundings:
         self._random_octets = random_octets
         self._next_transient_id: i64 = FIRST_TRANSIENT_ID
 
-    def take_transient_id(self) -> i64:
-        """An id for a queue that is not stored."""
+    def take_transient_id(self, level_count: i64 = 1) -> i64:
+        """An id for a queue that is not stored, and one for each further level."""
         number = self._next_transient_id
-        self._next_transient_id = number + 1
+        self._next_transient_id = number + level_count
         return number
 
     def new_seed(self) -> int:
@@ -188,7 +189,8 @@ class Topology:
         self.default_routes[default_route_key(name)] = queue
         self.router.add_destination(name, queue)
         if durable:
-            self.surroundings.queues_by_id[int(queue_id)] = queue
+            for part_id in queue.ids():
+                self.surroundings.queues_by_id[part_id] = queue
         if owner is not None:
             self._exclusive.setdefault(owner, {})[name] = queue
         return queue
@@ -203,6 +205,21 @@ class Topology:
         arguments: Arguments,
     ) -> Queue:
         """Make a queue that nobody knows yet."""
+        level_count = priority_level_count(arguments.table)
+        if level_count > 1:
+            return PriorityQueue(
+                queue_id,
+                name,
+                self.name,
+                durable,
+                auto_delete,
+                owner,
+                arguments.table,
+                arguments.raw,
+                self.surroundings.dispatch,
+                self.surroundings.pager,
+                level_count - 1,
+            )
         return Queue(
             queue_id,
             name,
@@ -236,7 +253,8 @@ class Topology:
         self.leaving.discard(name)
         queue.expiry = None
         if queue.durable:
-            del self.surroundings.queues_by_id[int(queue.id)]
+            for part_id in queue.ids():
+                del self.surroundings.queues_by_id[part_id]
         owner = queue.exclusive_owner
         if owner is not None:
             owned = self._exclusive[owner]

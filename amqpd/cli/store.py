@@ -58,9 +58,17 @@ class Known:
     queues: list[QueueRow]
     highest_queue_id: int
 
+    def levels(self) -> dict[int, tuple[QueueRow, int]]:
+        """Whose each id in the log is, and which of its priority levels."""
+        return {
+            queue_id: (queue, level)
+            for queue in self.queues
+            for level, queue_id in enumerate(queue.ids())
+        }
+
     def survey(self, directory: ClosedDirectory) -> LogSurvey:
         """Return a survey that has not looked yet."""
-        ids = {queue.id for queue in self.queues}
+        ids = set(self.levels())
         return LogSurvey(
             OsFileSystem(), directory.path, self.store_uuid, ids, self.highest_queue_id
         )
@@ -148,7 +156,7 @@ def _inspect(directory: ClosedDirectory, is_json: bool) -> int:
 
 
 def _as_json(inspection: Inspection, known: Known) -> dict[str, object]:
-    names = {queue.id: queue for queue in known.queues}
+    levels = known.levels()
     return {
         "segments": [
             {
@@ -162,8 +170,9 @@ def _as_json(inspection: Inspection, known: Known) -> dict[str, object]:
         "queues": [
             {
                 "id": queue.queue_id,
-                "vhost": names[queue.queue_id].vhost,
-                "name": names[queue.queue_id].name,
+                "vhost": levels[queue.queue_id][0].vhost,
+                "name": levels[queue.queue_id][0].name,
+                "priority": levels[queue.queue_id][1],
                 "messages": queue.count,
                 "size": queue.size,
                 "runs": queue.run_count,
@@ -195,13 +204,14 @@ def _print_inspection(inspection: Inspection, known: Known) -> None:
         )
     _print_table(rows)
     print()
-    names = {queue.id: queue for queue in known.queues}
+    levels = known.levels()
     rows = [["queue", "id", "MiB", "runs", "messages"]]
     for queue in inspection.queues():
-        row = names[queue.queue_id]
+        row, level = levels[queue.queue_id]
+        priority = f", priority {level}" if row.level_count > 1 else ""
         rows.append(
             [
-                f"{row.name} in {row.vhost}",
+                f"{row.name} in {row.vhost}{priority}",
                 str(queue.queue_id),
                 _mib(queue.size),
                 f"{queue.run_count:,}",

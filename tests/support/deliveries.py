@@ -6,6 +6,8 @@ would send is taken apart again, so a test sees deliveries as (consumer tag, bod
 
 from __future__ import annotations
 
+import struct
+
 from pamqp import commands
 
 from amqpd.broker.delivery import Reference, ReferenceOwner
@@ -14,7 +16,7 @@ from amqpd.broker.queue import Queue
 from amqpd.protocol.consuming import ChannelConsumer, Consuming
 from amqpd.protocol.output import Output, OutputQueue
 from amqpd.protocol.ports import ConnectionFace
-from amqpd.wire.properties import PERSISTENT
+from amqpd.wire.properties import HAS_PRIORITY, PERSISTENT, PRIORITY_SHIFT
 from tests.support.connection_pair import contents, cut
 from tests.support.content import PERSISTENT_PROPERTIES, content_of
 
@@ -30,6 +32,17 @@ def persistent_message(body: bytes = b"") -> Message:
     """A message that a durable queue gives to the log."""
     content = content_of(body, PERSISTENT_PROPERTIES)
     return Message(ADDRESS, content, None, PERSISTENT, 0)
+
+
+def message_with_priority(
+    body: bytes, priority: int, is_persistent: bool = False
+) -> Message:
+    """A message of that priority, for the log if it is persistent."""
+    properties = struct.pack(">HBB", 0x1800, 1 + is_persistent, priority)
+    facts = HAS_PRIORITY | priority << PRIORITY_SHIFT
+    if is_persistent:
+        facts |= PERSISTENT
+    return Message(ADDRESS, content_of(body, properties), None, facts, 0)
 
 
 def reference_of(seq: int, body: bytes = b"") -> Reference:

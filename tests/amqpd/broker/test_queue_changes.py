@@ -35,7 +35,7 @@ def test_a_durable_queue_is_there_with_its_commit(plane: ControlPlane) -> None:
     assert (outcome.is_done, plane.vhost.queues) == (False, {})
     plane.commit()
     assert outcome.queue is plane.vhost.queues["q"]
-    assert plane.rows("queues") == [(outcome.queue.id, "/", "q", 0, b"")]
+    assert plane.rows("queues") == [(outcome.queue.id, "/", "q", 0, 1, b"")]
 
 
 def test_ids_of_durable_queues_never_come_again(plane: ControlPlane) -> None:

@@ -28,8 +28,8 @@ def declare(path: Path, *names: str) -> None:
     """Give every name a durable queue; ids begin with 1."""
     metadata = open_metadata(path)
     insert = (
-        "INSERT INTO queues (vhost, name, auto_delete, arguments)"
-        " VALUES ('/', ?, 0, x'')"
+        "INSERT INTO queues (vhost, name, auto_delete, level_count, arguments)"
+        " VALUES ('/', ?, 0, 1, x'')"
     )
     metadata.stage([(insert, (name,)) for name in names], None)
     step = metadata.begin()
