@@ -9,6 +9,7 @@ from amqpd.broker.arguments import (
     check_queue_arguments,
     check_same_queue_arguments,
     not_applied,
+    priority_level_count,
 )
 from amqpd.broker.errors import PreconditionFailed
 from amqpd.wire.tables import Table
@@ -270,3 +271,16 @@ def test_the_canonical_form_of_an_ordered_table_is_the_table() -> None:
 def test_arguments_without_effect_yet_are_named() -> None:
     table: Table = {"x-queue-mode": "lazy", "x-max-length": 5, "x-message-ttl": 1}
     assert not_applied(table) == ["x-message-ttl", "x-max-length"]
+
+
+@pytest.mark.parametrize(
+    ("table", "count"),
+    [
+        ({}, 1),
+        ({"x-max-priority": 0}, 1),
+        ({"x-max-priority": 10}, 11),
+        ({"x-max-priority": 255}, 256),
+    ],
+)
+def test_levels_are_counted_from_0(table: Table, count: int) -> None:
+    assert priority_level_count(table) == count

@@ -116,6 +116,27 @@ def test_queues_come_back_with_their_ids(catalogue: Catalogue) -> None:
     assert catalogue.known_queue_ids() == set(ids)
 
 
+def test_a_queue_with_levels_has_the_ids_that_follow(catalogue: Catalogue) -> None:
+    first, _, second = catalogue.commit_now(
+        insert_queue("/", "levels", False, b"", 10) + insert_queue("/", "q", False, b"")
+    )
+    assert [list(row.ids()) for row in catalogue.queues()] == [
+        list(range(first, first + 10)),
+        [second],
+    ]
+    assert second == first + 10
+    assert catalogue.known_queue_ids() == set(range(first, second + 1))
+
+
+def test_ids_of_levels_never_come_again(catalogue: Catalogue) -> None:
+    levels = insert_queue("/", "q", False, b"", 256)
+    first = catalogue.commit_now(levels)[0]
+    assert catalogue.highest_queue_id() == first + 255
+    catalogue.commit_now(delete_queue("/", first, "q"))
+    assert catalogue.highest_queue_id() == first + 255
+    assert catalogue.commit_now(levels)[0] == first + 256
+
+
 def test_the_highest_id_is_of_a_queue_that_may_have_gone(catalogue: Catalogue) -> None:
     (queue_id,) = catalogue.commit_now(insert_queue("/", "q", False, b""))
     catalogue.commit_now(delete_queue("/", queue_id, "q"))

@@ -118,6 +118,20 @@ def test_what_is_declared_already_stays_as_it_is(plane: ControlPlane) -> None:
     assert queue.arguments == {"x-max-length": 5}
 
 
+@pytest.mark.parametrize("durable", [True, False])
+def test_levels_of_a_queue_have_ids_of_their_own(
+    plane: ControlPlane, durable: bool
+) -> None:
+    queues = [
+        {**FILE["queues"][0], "name": name, "durable": durable, "arguments": arguments}
+        for name, arguments in (("q", {}), ("p", {"x-max-priority": 9}), ("r", {}))
+    ]
+    load_definitions(plane.broker, changed(queues=queues, bindings=[]))
+    made = plane.broker.vhosts["v"].queues
+    ids = [number for name in ("q", "p", "r") for number in made[name].ids()]
+    assert ids == list(range(ids[0], ids[0] + 12))
+
+
 def test_rights_become_what_the_file_says(plane: ControlPlane) -> None:
     load_definitions(plane.broker, FILE)
     rights = [{**FILE["permissions"][0], "configure": ""}]

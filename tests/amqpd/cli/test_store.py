@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from amqpd.broker.catalogue import SCHEMA, SCHEMA_VERSION, Catalogue
+from amqpd.broker.statements import insert_queue
 from amqpd.cli.server import main
 from amqpd.cli.store import EXIT_DAMAGED, EXIT_SOUND, EXIT_UNREADABLE
 from store.data_directory import DataDirectory
@@ -24,14 +25,11 @@ def open_metadata(path: Path) -> Metadata:
     return Metadata.open(str(path / "meta.db"), SCHEMA, SCHEMA_VERSION, filesystem)
 
 
-def declare(path: Path, *names: str) -> None:
+def declare(path: Path, *names: str, level_count: int = 1) -> None:
     """Give every name a durable queue; ids begin with 1."""
     metadata = open_metadata(path)
-    insert = (
-        "INSERT INTO queues (vhost, name, auto_delete, level_count, arguments)"
-        " VALUES ('/', ?, 0, 1, x'')"
-    )
-    metadata.stage([(insert, (name,)) for name in names], None)
+    for name in names:
+        metadata.stage(insert_queue("/", name, False, b"", level_count), None)
     step = metadata.begin()
     assert step is not None
     step.run()
@@ -130,6 +128,32 @@ def test_a_killed_broker_leaves_a_sound_directory(
     first, last = capsys.readouterr().out.splitlines()
     assert first.startswith("note: the broker was not stopped cleanly")
     assert last.endswith("42 messages in 1 queues")
+
+
+def test_levels_of_a_queue_are_known_and_shown(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "levels"
+    DataDirectory.open(str(path), OsFileSystem()).close()
+    declare(path, "urgent", level_count=10)
+    declare(path, "jobs")
+    publish(path, 3)
+    publish(path, 2, queue_id=10)
+    publish(path, 1, queue_id=11)
+    assert run("verify", path) == EXIT_SOUND
+    assert run("repair", path) == EXIT_SOUND
+    capsys.readouterr()
+    assert run("inspect", path) == EXIT_SOUND
+    table = capsys.readouterr().out
+    assert "urgent in /, priority 0  " in table
+    assert "urgent in /, priority 9  " in table
+    assert "jobs in /  " in table
+    assert run("inspect", path, "--json") == EXIT_SOUND
+    queues = json.loads(capsys.readouterr().out)["queues"]
+    assert [
+        (queue["id"], queue["name"], queue["priority"], queue["messages"])
+        for queue in queues
+    ] == [(1, "urgent", 0, 3), (10, "urgent", 9, 2), (11, "jobs", 0, 1)]
 
 
 def test_an_inspection_shows_segments_and_queues(
