@@ -103,3 +103,39 @@ def test_a_backlog_that_is_on_disk_only_is_there_after_a_kill(
     server.start()
     with pika.BlockingConnection(pika.URLParameters(server.url)) as connection:
         assert count_of(connection.channel(), "q") == 0
+
+
+def test_priorities_are_kept_without_memory_and_after_a_kill(
+    server: AmqpdServer,
+) -> None:
+    priorities = [number * 7 % 10 for number in range(3_000)]
+    with pika.BlockingConnection(pika.URLParameters(server.url)) as connection:
+        channel = connection.channel()
+        arguments = {"x-max-priority": 9}
+        channel.queue_declare("p", durable=True, arguments=arguments)
+        for number, priority in enumerate(priorities):
+            properties = pika.BasicProperties(delivery_mode=2, priority=priority)
+            body = (b"%d " % number).ljust(BODY_SIZE, b".")
+            channel.basic_publish("", "p", body, properties)
+        channel.confirm_delivery()
+        # Its confirm says that the disk has what came before, too.
+        urgent = pika.BasicProperties(delivery_mode=2, priority=9)
+        channel.basic_publish("", "p", b"3000 ", urgent)
+    server.kill()
+    server.start()
+    numbers = [*range(3_000), 3_000]
+    priorities.append(9)
+    expected = sorted(numbers, key=lambda number: (-priorities[number], number))
+    with pika.BlockingConnection(pika.URLParameters(server.url)) as connection:
+        channel = connection.channel()
+        assert count_of(channel, "p") == 3_001
+        found = []
+        for method, _, body in channel.consume("p", inactivity_timeout=20):
+            assert method is not None, f"nothing came after {len(found)} messages"
+            found.append(int(body.split()[0]))
+            channel.basic_ack(method.delivery_tag)
+            if len(found) == len(expected):
+                break
+        channel.cancel()
+        assert found == expected
+        assert count_of(channel, "p") == 0

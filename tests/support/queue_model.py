@@ -10,7 +10,7 @@ With priorities a place is the level, the highest first, and the seq within it.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Final
+from typing import ClassVar, Final
 
 from hypothesis import strategies as st
 from pamqp import commands
@@ -63,7 +63,7 @@ STEPS: Final = st.lists(
 class QueueAndModel:
     """A durable queue, and what should be in it."""
 
-    arguments: dict[str, object] = {}
+    arguments: ClassVar[dict[str, object]] = {}
 
     def __init__(self, directory: Path, budgets: MemoryBudgets) -> None:
         self.directory = directory
@@ -261,7 +261,7 @@ class QueueAndModel:
 class PriorityQueueAndModel(QueueAndModel):
     """A durable queue with priorities."""
 
-    arguments: dict[str, object] = {"x-max-priority": PRIORITY_MAX}
+    arguments: ClassVar[dict[str, object]] = {"x-max-priority": PRIORITY_MAX}
 
     def level_of(self, priority: int) -> int:
         return min(priority, PRIORITY_MAX)
