@@ -3,6 +3,7 @@
 Several pika and aio-pika connections publish persistent messages with confirms. At a
 moment drawn at random the broker is killed. After the restart every confirmed message
 must be there exactly once and in its place; one that was not confirmed may be there.
+Every second round the queue has priorities, and every publisher one of its own.
 All of it once with memory for everything, and once with so little, and with so small
 files, that messages leave memory, files are merged and checkpoints are written all the
 time.
@@ -26,6 +27,7 @@ from amqpd.testing import AmqpdServer
 MESSAGES_PER_ROUND = 20_000
 AIO_PUBLISHERS = 3
 PIKA_PUBLISHERS = 2
+PRIORITY_MAX = 3
 WINDOW = 100
 ROUNDS = 20 if os.environ.get("AMQPD_FULL") == "1" else 2
 SEED = int(os.environ.get("AMQPD_KILL_SEED", "0")) or random.SystemRandom().getrandbits(
@@ -73,7 +75,7 @@ def body_of(publisher: int, number: int) -> bytes:
 
 
 def publish_with_pika(url: str, queue: str, publisher: int, journal: Journal) -> None:
-    properties = pika.BasicProperties(delivery_mode=2)
+    properties = pika.BasicProperties(delivery_mode=2, priority=publisher)
     share = MESSAGES_PER_ROUND // (AIO_PUBLISHERS + PIKA_PUBLISHERS)
     try:
         with pika.BlockingConnection(pika.URLParameters(url)) as connection:
@@ -99,6 +101,7 @@ async def publish_with_aio_pika(
                 message = aio_pika.Message(
                     body_of(publisher, number),
                     delivery_mode=aio_pika.DeliveryMode.PERSISTENT,
+                    priority=publisher,
                 )
                 await channel.default_exchange.publish(message, queue)
                 journal.confirm(publisher, number)
@@ -184,8 +187,12 @@ def test_every_confirmed_message_survives_a_kill(
     print(f"seed {SEED}, round {round_number}: killed after {kill_after} confirms")
     queue = f"kill-{round_number}-{is_consumed}"
     journal = Journal(kill_after)
+    has_priorities = round_number % 2 == 1
+    arguments_of_queue = {"x-max-priority": PRIORITY_MAX} if has_priorities else {}
     with pika.BlockingConnection(pika.URLParameters(server.url)) as connection:
-        connection.channel().queue_declare(queue, durable=True)
+        connection.channel().queue_declare(
+            queue, durable=True, arguments=arguments_of_queue
+        )
     threads = [
         threading.Thread(target=run_aio_publishers, args=(server.url, queue, journal))
     ]
@@ -214,3 +221,6 @@ def test_every_confirmed_message_survives_a_kill(
     for publisher in range(AIO_PUBLISHERS + PIKA_PUBLISHERS):
         numbers = [number for whose, number in found if whose == publisher]
         assert numbers == sorted(numbers), "messages are out of order"
+    levels = [min(whose, PRIORITY_MAX) for whose, _ in found]
+    if has_priorities:
+        assert levels == sorted(levels, reverse=True), "a level was overtaken"
