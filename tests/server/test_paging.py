@@ -129,7 +129,7 @@ def test_priorities_are_kept_without_memory_and_after_a_kill(
     with pika.BlockingConnection(pika.URLParameters(server.url)) as connection:
         channel = connection.channel()
         assert count_of(channel, "p") == 3_001
-        found = []
+        found: list[int] = []
         for method, _, body in channel.consume("p", inactivity_timeout=20):
             assert method is not None, f"nothing came after {len(found)} messages"
             found.append(int(body.split()[0]))

@@ -201,7 +201,7 @@ def test_consumers_of_one_queue_take_turns_across_levels(
     for _ in range(4):
         message = consumer.expect_message(1, Basic.Deliver)
         assert isinstance(message.method, Basic.Deliver)
-        tags.append(message.method.consumer_tag)
+        tags.append(message.method.consumer_tag or "")
     assert sorted(tags) == ["a", "a", "b", "b"]
 
 

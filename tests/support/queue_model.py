@@ -14,6 +14,7 @@ from typing import ClassVar, Final
 
 from hypothesis import strategies as st
 from pamqp import commands
+from pamqp.common import FieldTable
 
 from amqpd.broker.cold_load import ColdLoad
 from amqpd.broker.delivery import Reference
@@ -63,7 +64,7 @@ STEPS: Final = st.lists(
 class QueueAndModel:
     """A durable queue, and what should be in it."""
 
-    arguments: ClassVar[dict[str, object]] = {}
+    arguments: ClassVar[FieldTable] = {}
 
     def __init__(self, directory: Path, budgets: MemoryBudgets) -> None:
         self.directory = directory
@@ -261,7 +262,7 @@ class QueueAndModel:
 class PriorityQueueAndModel(QueueAndModel):
     """A durable queue with priorities."""
 
-    arguments: ClassVar[dict[str, object]] = {"x-max-priority": PRIORITY_MAX}
+    arguments: ClassVar[FieldTable] = {"x-max-priority": PRIORITY_MAX}
 
     def level_of(self, priority: int) -> int:
         return min(priority, PRIORITY_MAX)

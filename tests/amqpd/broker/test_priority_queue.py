@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from pamqp import commands
+from pamqp.common import FieldTable
 
 from amqpd.broker.delivery import Reference
 from amqpd.broker.errors import ResourceError
@@ -344,7 +345,7 @@ def test_nobody_waits_for_a_level_without_consumers(little: Bench) -> None:
 def test_transient_messages_leave_memory_by_level(fast_path: Path) -> None:
     bench = Bench(fast_path / "none", budgets=NOTHING)
     pair = bench.connect()
-    arguments: dict[str, object] = {"x-max-priority": 9}
+    arguments: FieldTable = {"x-max-priority": 9}
     sent = commands.Queue.Declare(queue="t", arguments=arguments)
     pair.call(1, sent, commands.Queue.DeclareOk)
     pair.declare("other")
@@ -404,7 +405,7 @@ def test_ids_of_levels_are_nobody_elses(bench: Bench) -> None:
 
 def test_ids_of_transient_levels_are_nobody_elses(bench: Bench) -> None:
     pair = bench.connect()
-    arguments: dict[str, object] = {"x-max-priority": 4}
+    arguments: FieldTable = {"x-max-priority": 4}
     sent = commands.Queue.Declare(queue="t", arguments=arguments)
     pair.call(1, sent, commands.Queue.DeclareOk)
     pair.declare("other")
