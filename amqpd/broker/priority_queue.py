@@ -121,6 +121,8 @@ class PriorityQueue(Queue):
             if top is self:
                 return super().get(no_ack)
             reference = top.get(no_ack)
+            # What was read for it may be what consumers wait for.
+            self.wake()
             if reference is not None:
                 if not no_ack:
                     self.unacked_count += 1

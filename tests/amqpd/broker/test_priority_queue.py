@@ -120,10 +120,10 @@ def test_more_than_the_highest_is_the_highest_and_nothing_is_nothing(
 def test_the_highest_priority_of_all_is_255(bench: Bench) -> None:
     declare(bench.connect(), "all", 255)
     queue = queue_of(bench, "all")
-    for priority in (254, 255, 253):
+    for priority in (254, 127, 255, 253):
         body = (b"%d" % priority).ljust(1500)
         queue.publish(message_with_priority(body, priority, True))
-    assert names(queue) == ["255", "254", "253"]
+    assert names(queue) == ["255", "254", "253", "127"]
 
 
 def test_what_comes_back_is_in_its_place_in_its_level(queue: Queue) -> None:
@@ -229,12 +229,26 @@ def test_what_a_consumer_gives_back_goes_to_the_other(
     assert delivered(second) == ["9a", "5a"]
 
 
+def test_what_comes_back_wakes_who_waits(bench: Bench, queue: Queue) -> None:
+    put(queue, "5a")
+    reference = get(queue)
+    channel = ConsumingChannel()
+    channel.subscribe(queue, "t")
+    bench.dispatch()
+    reference.queue.requeue(reference)
+    bench.dispatch()
+    assert delivered(channel) == ["5a"]
+
+
 def test_without_acks_nothing_is_unacked(bench: Bench, queue: Queue) -> None:
     channel = ConsumingChannel()
     channel.subscribe(queue, "t", no_ack=True)
     put(queue, "5a", "0a")
     bench.dispatch()
     assert delivered(channel) == ["5a", "0a"]
+    channel.consuming.cancel("t")
+    put(queue, "5b", "0b")
+    assert names(queue) == ["5b", "0b"]
     assert int(queue.unacked_count) == 0
 
 
@@ -338,8 +352,24 @@ def test_nobody_waits_for_a_level_without_consumers(little: Bench) -> None:
     level = queue.part(queue.id + 5)
     assert (level.is_wanting, level.is_draining) == (True, True)
     queue.remove_consumer(consumer)
-    assert little.load() == 0
     assert not level.is_draining
+    assert little.load() == 0
+
+
+def test_a_consumer_gets_what_a_get_has_read(little: Bench) -> None:
+    queue = queue_of(little)
+    put(queue, *[f"5{number}" for number in range(30)])
+    make_cold(little)
+    channel = ConsumingChannel()
+    channel.subscribe(queue, "t", prefetch=2)
+    little.dispatch()
+    (load,) = little.broker.pager.begin_loads(0)
+    assert name_of(get(queue)) == "50"
+    little.dispatch()
+    assert delivered(channel) == ["51", "52"]
+    load.run()
+    little.broker.pager.complete_load(load, 0)
+    assert queue.ready_count == 27
 
 
 def test_transient_messages_leave_memory_by_level(fast_path: Path) -> None:
