@@ -59,6 +59,7 @@ class Config:
     log_level: str
     log_format: str
     compat_identity: str
+    compat_x_death: str
     store_segment_size: int
     store_sync: str
     store_sync_interval_ms: int

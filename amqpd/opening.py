@@ -127,6 +127,8 @@ def _open_locked(
             open_paging(directory.path, filesystem, options, now_ms),
             _budgets(config),
         )
+        if config.compat_x_death == "drop":
+            broker.drop_published_deaths()
         queue_count = sum(len(vhost.queues) for vhost in broker.vhosts.values())
         message_count = sum(int(queue.count) for queue in opened.queues.values())
         _define(broker, config)

@@ -183,6 +183,7 @@ SETTINGS: Final = (
     Setting("log.level", Choice(("debug", "info", "warning", "error")), "info"),
     Setting("log.format", Choice(("text", "json")), "text"),
     Setting("compat.identity", Choice(("rabbitmq-3.13", "amqpd")), "rabbitmq-3.13"),
+    Setting("compat.x_death", Choice(("keep", "drop")), "keep"),
     Setting("store.segment_size", Integer(64 * 1024, 1024 * _MIB), 16 * _MIB),
     Setting("store.sync", Choice(("tick", "always", "off")), "tick"),
     Setting("store.sync_interval_ms", Integer(1, 1000), 25),

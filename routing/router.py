@@ -73,6 +73,10 @@ class Router(Generic[D]):
         for user in self._by_alternate.get(name, {}).values():
             user.generation += 1
 
+    def has_exchange(self, name: str) -> bool:
+        """Say whether there is an exchange of that name."""
+        return name in self._exchanges
+
     def remove_exchange(self, name: str) -> list[Binding]:
         """Remove an exchange; return the bindings that went with it, both ways."""
         if name not in self._exchanges:

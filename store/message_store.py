@@ -28,7 +28,7 @@ from store.queue_facts import FactsTable
 from store.segment_index import SegmentIndex, index_path
 from store.segment_set import LogWrite, SegmentSet
 from store.statistics import StoreStatistics
-from store.sync_step import Batch, lose, tell_lost
+from store.sync_step import Batch, Move, lose, tell_lost, undo_moves
 from store.sync_step import SyncStep as SyncStep  # a part of the face
 from store.syncer import SyncResult, Waiters, divide
 from store.waiting import WaitingMessage, WaitingMessages
@@ -53,6 +53,7 @@ class MessageStore(Generic[T]):
         "_is_refusing",
         "_is_unsynced",
         "_is_volatile",
+        "_moves",
         "_probe_ms",
         "_probe_pause_ms",
         "_refused",
@@ -60,6 +61,7 @@ class MessageStore(Generic[T]):
         "_segment_index",
         "_segments",
         "_store_uuid",
+        "_undone",
         "_undurable",
         "_waiters",
         "_waiting",
@@ -109,6 +111,9 @@ class MessageStore(Generic[T]):
         # Append numbers below it are in the index: `begin_read` finds them.
         self.written_base: i64 = 1
         self._waiting = WaitingMessages()
+        # Moves that are in no batch yet, and those of refused batches.
+        self._moves: list[Move] = []
+        self._undone: list[Move] = []
         self._waiters: Waiters[T] = Waiters()
         # Batches written (or being written) that no returned sync covers.
         self._undurable: list[Batch] = []
@@ -155,6 +160,18 @@ class MessageStore(Generic[T]):
             self._waiting.settle(number, queue_id)
         else:
             self._facts.touch(queue_id).settle(seq)
+
+    def settle_moved(
+        self, number: i64, queue_id: i64, seq: i64, copy_number: i64, token: object
+    ) -> None:
+        """A queue is done with a message, since another one stands for it now.
+
+        That one was appended in this turn, so both are in one batch. If the disk
+        refuses it the settle is void, and `token` comes back in `SyncResult.kept`.
+        """
+        self.settle(number, queue_id, seq)
+        if number < self._waiting.base:
+            self._moves.append(Move(copy_number, queue_id, seq, token))
 
     def note_delivered(self, queue_id: i64, lane: i64, upper_seq: i64) -> None:
         """Every seq of the lane up to this one was delivered once."""
@@ -365,16 +382,27 @@ class MessageStore(Generic[T]):
         """Take the waiting messages out if the disk is full: only facts are written."""
         if not self._is_disk_full or self._waiting.bytes_waiting == 0:
             return None
-        refused = Batch(0, 0, self._waiting.base)
-        refused.messages = self._waiting.take()
-        # Marked now: a settle that comes before `complete` must not be written.
-        lose(refused, self._facts)
+        refused = self._take_lost()
+        for move in refused.moves:
+            self._facts.unsettle(move.queue_id, move.seq)
         return refused
+
+    def _take_lost(self) -> Batch:
+        """Take out all that waits: the disk has no room for it."""
+        lost = Batch(0, 0, self._waiting.base)
+        lost.messages = self._waiting.take()
+        lost.moves = self._moves
+        self._moves = []
+        # Marked now: a settle that comes before it is told must not be written.
+        lose(lost, self._facts)
+        return lost
 
     def _begin_batch(self) -> BatchWriter | None:
         """Write everything that waits into a batch; None if nothing is left of it."""
         if self._waiting.bytes_waiting == 0:
+            # What was moved was settled where it went as well.
             self._waiting.take()
+            self._moves = []
             if not self._facts.has_any():
                 return None
         writer = self._segments.begin_batch(
@@ -383,6 +411,8 @@ class MessageStore(Generic[T]):
         batch = Batch(writer.segment, writer.number, self._waiting.base)
         start = self._segments.end
         batch.messages = self._waiting.take()
+        batch.moves = self._moves
+        self._moves = []
         for message in batch.messages:
             if message is not None:
                 before = writer.position
@@ -451,7 +481,7 @@ class MessageStore(Generic[T]):
             result.durable = step.waiting
         else:
             divide(step.waiting, _BATCH_MAX, result)
-            tell_lost(step.refused, self._facts, result)
+            self._tell_refused(step.refused, result)
             self._refuse_waiting(_BATCH_MAX, result)
         if write.is_reserve_back:
             self._is_disk_full = False
@@ -469,6 +499,7 @@ class MessageStore(Generic[T]):
         batch.end = end
         # The bytes of those that nobody else holds go now.
         batch.messages = []
+        batch.moves = []
         self._undurable.append(batch)
 
     def _apply_undurable(self) -> None:
@@ -497,9 +528,10 @@ class MessageStore(Generic[T]):
         if step.batch is not None:
             lose(step.batch, self._facts)
             tell_lost(step.batch, self._facts, result)
+            self._undone += undo_moves(step.batch, self._facts, result)
             self._refused.append(step.batch)
         if step.refused is not None:
-            tell_lost(step.refused, self._facts, result)
+            self._tell_refused(step.refused, result)
         divide(step.waiting, self._failed_batch, result)
         self._refuse_waiting(self._failed_batch, result)
         if self._in_flight == 0:
@@ -510,10 +542,10 @@ class MessageStore(Generic[T]):
 
     def _refuse_waiting(self, failed_batch: i64, result: SyncResult[T]) -> None:
         """Refuse all that waits: somebody may wait for what was just lost."""
-        waiting = Batch(0, 0, self._waiting.base)
-        waiting.messages = self._waiting.take()
-        lose(waiting, self._facts)
-        tell_lost(waiting, self._facts, result)
+        lost = self._take_lost()
+        tell_lost(lost, self._facts, result)
+        for move in undo_moves(lost, self._facts, result):
+            self._facts.unsettle(move.queue_id, move.seq)
         divide(self._waiters.take(), failed_batch, result)
 
     def _carry(self) -> None:
@@ -521,6 +553,18 @@ class MessageStore(Generic[T]):
         for batch in reversed(self._refused):
             self._facts.carry(batch.facts)
         self._refused = []
+        for move in self._undone:
+            self._facts.unsettle(move.queue_id, move.seq)
+        self._undone = []
+
+    def _tell_refused(self, refused: Batch, result: SyncResult[T]) -> None:
+        """Tell what was not even tried, and whose moves did not take place."""
+        tell_lost(refused, self._facts, result)
+        undone = undo_moves(refused, self._facts, result)
+        for move in refused.moves:
+            if move not in undone:
+                # The settle was taken back too early: the copy was settled since.
+                self._facts.touch(move.queue_id).settle(move.seq)
 
     def _fail(
         self, step: SyncStep[T], reason: Exception, result: SyncResult[T]

@@ -169,6 +169,10 @@ class QueueFacts:
         """Written messages are done with; not every seq need have been one."""
         self.settled.add_range(first, min(last, self._written_upper))
 
+    def unsettle(self, seq: i64) -> None:
+        """A settle that no batch has taken is void."""
+        self.settled.discard(seq)
+
     def lose(self, seq: i64) -> None:
         """A message that was thought written was refused."""
         if self._refused is None:
@@ -346,6 +350,11 @@ class FactsTable:
         """A message was refused by the disk (a queue id below 0: it was elided)."""
         if queue_id >= 0 and queue_id not in self.forgotten:
             self.touch(queue_id).lose(seq)
+
+    def unsettle(self, queue_id: i64, seq: i64) -> None:
+        """A settle that no batch has taken is void."""
+        if queue_id not in self.forgotten:
+            self.touch(queue_id).unsettle(seq)
 
     def is_lost(self, queue_id: i64, seq: i64) -> bool:
         """Say whether a message was refused and not settled since."""

@@ -19,10 +19,38 @@ T = TypeVar("T")
 
 
 @final
+class Move:
+    """A settle that holds only if a message that was appended for it is written.
+
+    `token` is what its owner gets back if the disk refuses the message: the original
+    is not settled then.
+    """
+
+    __slots__ = ("copy_number", "queue_id", "seq", "token")
+
+    def __init__(
+        self, copy_number: i64, queue_id: i64, seq: i64, token: object
+    ) -> None:
+        self.copy_number = copy_number
+        self.queue_id = queue_id
+        self.seq = seq
+        self.token = token
+
+
+@final
 class Batch:
     """What one batch holds, until it is durable or refused."""
 
-    __slots__ = ("base", "end", "facts", "messages", "number", "segment", "upper")
+    __slots__ = (
+        "base",
+        "end",
+        "facts",
+        "messages",
+        "moves",
+        "number",
+        "segment",
+        "upper",
+    )
 
     def __init__(self, segment: i64, number: i64, base: i64) -> None:
         self.segment = segment
@@ -35,6 +63,7 @@ class Batch:
         self.end: i64 = 0
         self.messages: list[WaitingMessage | None] = []
         self.facts: list[BegunFacts] = []
+        self.moves: list[Move] = []
 
 
 @final
@@ -78,3 +107,27 @@ def tell_lost(batch: Batch, facts: FactsTable, result: SyncResult[T]) -> None:
                 for other in message.others.destinations:
                     if facts.is_lost(other.queue_id, other.seq):
                         result.lost.append((other.queue_id, other.seq))
+
+
+def undo_moves(batch: Batch, facts: FactsTable, result: SyncResult[T]) -> list[Move]:
+    """Tell whose message was lost, and return those moves: their settles are void.
+
+    A message that was settled meanwhile did its duty: that move stands.
+    """
+    undone: list[Move] = []
+    for move in batch.moves:
+        message = batch.messages[move.copy_number - batch.base]
+        if message is not None and _is_lost(message, facts):
+            undone.append(move)
+            result.kept.append(move.token)
+    return undone
+
+
+def _is_lost(message: WaitingMessage, facts: FactsTable) -> bool:
+    if facts.is_lost(message.queue_id, message.seq):
+        return True
+    if message.others is not None:
+        for other in message.others.destinations:
+            if facts.is_lost(other.queue_id, other.seq):
+                return True
+    return False

@@ -37,17 +37,27 @@ class SyncResult(Generic[T]):
 
     `durable` may be confirmed, `refused` must be nacked. `lost` are (queue, seq) of
     new messages that the disk refused and that were not settled meanwhile,
-    `lost_numbers` their append numbers. `fatal` is the failed sync after which
+    `lost_numbers` their append numbers; `kept` are the tokens of moves that did not
+    take place. `fatal` is the failed sync after which
     nothing is certain but what was durable before.
     """
 
-    __slots__ = ("disk_full", "durable", "fatal", "lost", "lost_numbers", "refused")
+    __slots__ = (
+        "disk_full",
+        "durable",
+        "fatal",
+        "kept",
+        "lost",
+        "lost_numbers",
+        "refused",
+    )
 
     def __init__(self) -> None:
         self.durable: list[Waiting[T]] = []
         self.refused: list[Waiting[T]] = []
         self.lost: list[tuple[int, int]] = []
         self.lost_numbers: list[int] = []
+        self.kept: list[object] = []
         self.fatal: BaseException | None = None
         self.disk_full = False
 

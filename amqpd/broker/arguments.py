@@ -23,21 +23,29 @@ CONSUMER_TIMEOUT: Final = "x-consumer-timeout"
 SINGLE_ACTIVE_CONSUMER: Final = "x-single-active-consumer"
 MAX_PRIORITY: Final = "x-max-priority"
 DEAD_LETTER_EXCHANGE: Final = "x-dead-letter-exchange"
+DEAD_LETTER_ROUTING_KEY: Final = "x-dead-letter-routing-key"
+MESSAGE_TTL: Final = "x-message-ttl"
+MAX_LENGTH: Final = "x-max-length"
+MAX_LENGTH_BYTES: Final = "x-max-length-bytes"
+OVERFLOW: Final = "x-overflow"
+DELIVERY_LIMIT: Final = "x-delivery-limit"
 ALTERNATE_EXCHANGE: Final = "alternate-exchange"
 
 # What both types know, in the order in which RabbitMQ compares.
 _COMMON: Final = (
     EXPIRES,
-    "x-message-ttl",
+    MESSAGE_TTL,
     DEAD_LETTER_EXCHANGE,
-    "x-dead-letter-routing-key",
-    "x-max-length",
-    "x-max-length-bytes",
-    "x-overflow",
+    DEAD_LETTER_ROUTING_KEY,
+    MAX_LENGTH,
+    MAX_LENGTH_BYTES,
+    OVERFLOW,
     SINGLE_ACTIVE_CONSUMER,
     QUEUE_TYPE,
     "x-queue-leader-locator",
     CONSUMER_TIMEOUT,
+    # RabbitMQ has it for quorum queues only.
+    DELIVERY_LIMIT,
 )
 _CLASSIC_ONLY: Final = (
     MAX_PRIORITY,
@@ -51,7 +59,6 @@ _QUORUM_ONLY: Final = (
     "x-max-in-memory-bytes",
     "x-quorum-initial-group-size",
     "x-member-placement-tag",
-    "x-delivery-limit",
     "x-consumer-disconnected-timeout",
     "x-delayed-retry-type",
     "x-delayed-retry-min",
@@ -91,16 +98,41 @@ _WITHOUT_EFFECT: Final = frozenset(
 
 # What does what it says.
 _APPLIED: Final = frozenset(
-    {EXPIRES, CONSUMER_TIMEOUT, SINGLE_ACTIVE_CONSUMER, MAX_PRIORITY}
+    {
+        EXPIRES,
+        CONSUMER_TIMEOUT,
+        SINGLE_ACTIVE_CONSUMER,
+        MAX_PRIORITY,
+        MESSAGE_TTL,
+        MAX_LENGTH,
+        MAX_LENGTH_BYTES,
+        OVERFLOW,
+        DEAD_LETTER_EXCHANGE,
+        DEAD_LETTER_ROUTING_KEY,
+        DELIVERY_LIMIT,
+    }
+)
+
+# What does nothing yet if there are priorities.
+_NOT_WITH_PRIORITIES: Final = frozenset(
+    {
+        MESSAGE_TTL,
+        MAX_LENGTH,
+        MAX_LENGTH_BYTES,
+        OVERFLOW,
+        DEAD_LETTER_EXCHANGE,
+        DEAD_LETTER_ROUTING_KEY,
+        DELIVERY_LIMIT,
+    }
 )
 
 # Values as RabbitMQ's list of validators has them; what is not listed is free.
 _POSITIVE_TIMES: Final = frozenset({EXPIRES})
-_TIMES: Final = frozenset({"x-message-ttl"})
+_TIMES: Final = frozenset({MESSAGE_TTL})
 _COUNTS: Final = frozenset(
     {
-        "x-max-length",
-        "x-max-length-bytes",
+        MAX_LENGTH,
+        MAX_LENGTH_BYTES,
         MAX_PRIORITY,
         "x-max-in-memory-length",
         "x-max-in-memory-bytes",
@@ -110,11 +142,11 @@ _COUNTS: Final = frozenset(
         "x-delayed-retry-max",
     }
 )
-_INTEGERS: Final = frozenset({"x-delivery-limit", "x-queue-version"})
+_INTEGERS: Final = frozenset({DELIVERY_LIMIT, "x-queue-version"})
 _TEXTS: Final = frozenset(
     {
-        "x-dead-letter-routing-key",
-        "x-overflow",
+        DEAD_LETTER_ROUTING_KEY,
+        OVERFLOW,
         "x-queue-mode",
         QUEUE_TYPE,
         "x-queue-leader-locator",
@@ -125,7 +157,7 @@ _TEXTS: Final = frozenset(
     }
 )
 _CHOICES: Final[dict[str, tuple[str, ...]]] = {
-    "x-overflow": ("drop-head", "reject-publish", "reject-publish-dlx"),
+    OVERFLOW: ("drop-head", "reject-publish", "reject-publish-dlx"),
     "x-queue-mode": ("default", "lazy"),
     "x-queue-leader-locator": (
         "client-local",
@@ -137,7 +169,7 @@ _CHOICES: Final[dict[str, tuple[str, ...]]] = {
     "x-delayed-retry-type": ("disabled", "all", "failed", "returned"),
 }
 _CHOICE_REFUSED: Final[dict[str, str]] = {
-    "x-overflow": "invalid_overflow",
+    OVERFLOW: "invalid_overflow",
     "x-queue-leader-locator": "invalid_queue_locator_arg",
     "x-dead-letter-strategy": "invalid_dlx_strategy",
     "x-delayed-retry-type": "invalid_delayed_retry_type",
@@ -300,10 +332,11 @@ def check_same_property(
 
 def not_applied(table: dict[str, object]) -> list[str]:
     """Name the arguments that are accepted and compared but do nothing yet."""
+    applied = _APPLIED | _WITHOUT_EFFECT
+    if priority_level_count(table) > 1:
+        applied -= _NOT_WITH_PRIORITIES
     return [
-        key
-        for key in _KNOWN[queue_type(table)]
-        if key in table and key not in _WITHOUT_EFFECT and key not in _APPLIED
+        key for key in _KNOWN[queue_type(table)] if key in table and key not in applied
     ]
 
 
@@ -354,7 +387,7 @@ def _number_refusal(key: str, value: int) -> str:
 
 
 def _text_refusal(arguments: Arguments, key: str, value: str) -> str:
-    if key == "x-dead-letter-routing-key":
+    if key == DEAD_LETTER_ROUTING_KEY:
         if DEAD_LETTER_EXCHANGE not in arguments.table:
             return "routing_key_but_no_dlx_defined"
         return ""

@@ -24,55 +24,34 @@ at the same message (a stall of 30 ms); lists of a page each are new to the garb
 collector again and again, which then visits every reference in them (170 ms). See
 tests/bench/fairness.
 
+One that expires in the middle is *struck*: not counted from then on, and passed over.
+It holds no message any more, and the lines are swept before they fill up with such.
+
 It knows no logs: what may be dropped is told by `Written`.
 """
 
 from collections import deque
-from heapq import heappop, heappush
-from typing import final
+from heapq import heapify, heappop, heappush
+from typing import Final, final
 
 from mypy_extensions import i64
 
+from amqpd.broker.deadlines import Deadlines
 from amqpd.broker.delivery import Reference
+from amqpd.broker.memory_use import MemoryUse, Written
 from amqpd.broker.message import Message
 from store.seq_ranges import SeqRanges
 
+# The lines are swept when more than this are struck, and more than are left.
+STRUCK_MIN: Final[i64] = 64
 
-@final
-class MemoryUse:
-    """What is ready in memory, of all queues, as `Message.cost` has it.
+# What a message takes in the log besides its body, at least.
+ENTRY_OVERHEAD: Final[i64] = 100
 
-    What a consumer has unacked is not in it: it could not leave memory anyway.
-    """
+_SEQ_MAX: Final[i64] = 1 << 62
 
-    __slots__ = ("stored", "unstored")
-
-    def __init__(self) -> None:
-        # Also in the log: it can be dropped once it is written.
-        self.stored: i64 = 0
-        # In no log: it must be paged before it can be dropped.
-        self.unstored: i64 = 0
-
-
-@final
-class Written:
-    """Which messages are in a log with all their bytes: those with lower numbers."""
-
-    __slots__ = ("lost_pages", "paged_base", "stored_base")
-
-    def __init__(self) -> None:
-        self.stored_base: i64 = 0
-        self.paged_base: i64 = 0
-        # Numbers that the paging log could not write after all. It would not take
-        # them a second time, so these messages stay in memory.
-        self.lost_pages: set[int] = set()
-
-    def has_page(self, reference: Reference) -> bool:
-        """Whether the paging log has the message of a reference."""
-        page = reference.page
-        if page < 0 or page >= self.paged_base:
-            return False
-        return not self.lost_pages or int(page) not in self.lost_pages
+# What a struck reference holds.
+_NOTHING: Final = Message(b"", bytes(19), None, 0, 0)
 
 
 @final
@@ -90,15 +69,20 @@ class Backlog:
         "_use",
         "at_hand",
         "behind",
+        "body_size",
+        "cold_body_size",
         "cold_first",
         "cold_last",
         "cold_paged",
         "cold_size",
         "cold_stored",
+        "counts_bodies",
+        "deadlines",
         "holes",
         "is_split",
         "size",
         "stored_cost",
+        "struck_count",
     )
 
     def __init__(self, durable: bool, use: MemoryUse) -> None:
@@ -128,6 +112,14 @@ class Backlog:
         self.holes = SeqRanges()
         # The share of this queue in `MemoryUse.stored`.
         self.stored_cost: i64 = 0
+        # Octets of bodies in memory and cold, if somebody wants to know.
+        self.counts_bodies = False
+        self.body_size: i64 = 0
+        self.cold_body_size: i64 = 0
+        # To be told of messages that expire and leave memory.
+        self.deadlines: Deadlines | None = None
+        # How many stand in the lines and are not there.
+        self.struck_count: i64 = 0
 
     @property
     def count(self) -> i64:
@@ -142,6 +134,7 @@ class Backlog:
     @property
     def has_memory(self) -> bool:
         """Whether any reference is in memory."""
+        self._sweep_if_struck()
         return self.at_hand > 0 or bool(self._leaving) or bool(self._tail)
 
     @property
@@ -178,14 +171,108 @@ class Backlog:
             reference = self._by_seq.pop(heappop(self._returned))
         else:
             reference = self._head.popleft()
+            if self.struck_count:
+                reference = self._behind_struck(reference)
         self.at_hand -= 1
         message = reference.message
         self.size -= message.size
         self._release(message)
         return reference
 
+    def first(self) -> Reference:
+        """The first one; `at_hand` must not be 0."""
+        if self._returned:
+            return self._by_seq[self._returned[0]]
+        head = self._head
+        while head[0].is_struck:
+            head.popleft()
+            self.struck_count -= 1
+        return head[0]
+
+    def strike(self, reference: Reference) -> Message:
+        """Take out one that is in memory, wherever it stands; return its message."""
+        message = reference.message
+        seq = int(reference.seq)
+        self.size -= message.size
+        self._release(message)
+        if seq in self._by_seq:
+            del self._by_seq[seq]
+            self._returned.remove(seq)
+            heapify(self._returned)
+            self.at_hand -= 1
+            return message
+        if not self.is_split or (self._head and seq <= self._head[-1].seq):
+            self.at_hand -= 1
+        else:
+            self.behind -= 1
+        reference.is_struck = True
+        reference.message = _NOTHING
+        self.struck_count += 1
+        if self.struck_count > STRUCK_MIN and self.struck_count > self.count:
+            self._sweep()
+            self._prune_holes()
+        return message
+
+    def has_cold(self, seq: int) -> bool:
+        """Whether one that was cold when it was last seen is so still."""
+        if not self.cold_count or not self.cold_first <= seq <= self.cold_last:
+            return False
+        return seq not in self.holes
+
+    def strike_cold(self, seq: int, is_paged: bool) -> None:
+        """Take out one that is cold."""
+        self.holes.add(seq)
+        size = self.cold_size // self.cold_count
+        bodies = self.cold_body_size // self.cold_count
+        if is_paged:
+            self.cold_paged -= 1
+        else:
+            self.cold_stored -= 1
+        self.behind -= 1
+        self.size -= size
+        self.cold_size -= size
+        self.cold_body_size -= bodies
+
+    def _behind_struck(self, reference: Reference) -> Reference:
+        while reference.is_struck:
+            self.struck_count -= 1
+            reference = self._head.popleft()
+        return reference
+
+    def _sweep_if_struck(self) -> None:
+        if self.struck_count:
+            self._sweep()
+
+    def _sweep(self) -> None:
+        """Take the struck ones out of the lines: the log may not know it yet."""
+        self._head = self._unstruck(self._head)
+        self._leaving = self._unstruck(self._leaving)
+        self._tail = self._unstruck(self._tail)
+        self._fresh = self._tail if self.is_split else self._head
+        self.struck_count = 0
+
+    def _unstruck(self, line: deque[Reference]) -> deque[Reference]:
+        kept: deque[Reference] = deque()
+        for reference in line:
+            if reference.is_struck:
+                self.holes.add(reference.seq)
+            else:
+                kept.append(reference)
+        return kept
+
+    def _prune_holes(self) -> None:
+        """Forget holes before everything that is ready: nothing is read from there."""
+        first = self._fresh_seq(_SEQ_MAX)
+        if self._returned and self._returned[0] < first:
+            first = self._returned[0]
+        ranges = self.holes.take()
+        for low, high in zip(ranges.firsts, ranges.lasts, strict=True):
+            if high >= first:
+                self.holes.add_range(max(low, first), high)
+
     def take_all(self) -> list[Reference]:
         """Take everything that is in memory, in order; forget what is cold."""
+        self._sweep_if_struck()
         references = [self._by_seq[seq] for seq in sorted(self._returned)]
         references.extend(self._head)
         references.extend(self._leaving)
@@ -207,6 +294,7 @@ class Backlog:
 
     def remove(self, seqs: set[int]) -> list[Reference]:
         """Take out those of the given seqs that are in memory, in order."""
+        self._sweep_if_struck()
         taken: list[Reference] = []
         returned = self._returned
         self._returned = []
@@ -251,6 +339,7 @@ class Backlog:
         Otherwise the cold span could hold an unacked one. What is missing between
         them is settled; until that is durable, a log would give it back.
         """
+        self._sweep_if_struck()
         seqs = sorted(self._returned)
         folded: deque[Reference] = deque()
         for i in range(len(seqs)):
@@ -279,6 +368,7 @@ class Backlog:
         """
         if self.is_split:
             return True
+        self._sweep_if_struck()
         kept: deque[Reference] = deque()
         rest = self._head
         cost: i64 = 0
@@ -301,6 +391,7 @@ class Backlog:
 
     def drop_next(self, written: Written) -> bool:
         """Drop the one behind the cold ones, if a log has it; return whether."""
+        self._sweep_if_struck()
         line = self._leaving or self._tail
         if not line or not self._is_written(line[0], written):
             return False
@@ -308,11 +399,12 @@ class Backlog:
         if not self.cold_count:
             self.cold_first = reference.seq
         self.cold_last = reference.seq
-        self._note_cold(reference.message)
+        self._note_cold(reference)
         return True
 
     def drop_last_of_head(self, written: Written) -> bool:
         """Drop the one before the cold ones, if a log has it; return whether."""
+        self._sweep_if_struck()
         if not self._head or not self._is_written(self._head[-1], written):
             return False
         reference = self._head.pop()
@@ -321,11 +413,12 @@ class Backlog:
         self.cold_first = reference.seq
         self.at_hand -= 1
         self.behind += 1
-        self._note_cold(reference.message)
+        self._note_cold(reference)
         return True
 
     def unpaged_in_head(self) -> list[Reference]:
         """Those of the head that are in no log, in order."""
+        self._sweep_if_struck()
         return [
             reference
             for reference in self._head
@@ -334,6 +427,7 @@ class Backlog:
 
     def next_to_leave(self) -> Reference | None:
         """The first of the tail, to be paged if no log will have it."""
+        self._sweep_if_struck()
         return self._tail[0] if self._tail else None
 
     def leave(self) -> None:
@@ -361,6 +455,8 @@ class Backlog:
         self.cold_last = last
         self.cold_stored = count
         self.cold_size = size
+        # Like the size, about what the log says, until they are read.
+        self.cold_body_size = max(0, size - count * ENTRY_OVERHEAD)
 
     def load(self, references: list[Reference], next_first: i64) -> None:
         """Take back the first of the cold ones; the next begins at `next_first`."""
@@ -372,6 +468,8 @@ class Backlog:
             else:
                 self.cold_paged -= 1
             self.cold_size -= message.size
+            if self.counts_bodies:
+                self.cold_body_size -= message.body_size()
             self._charge(message)
         count: i64 = len(references)
         self.at_hand += count
@@ -404,6 +502,8 @@ class Backlog:
         self.is_split = False
         self.at_hand += self.behind
         self.behind = 0
+        if not self.holes.is_empty:
+            self._prune_holes()
 
     # -- counting -------------------------------------------------------------
 
@@ -413,6 +513,7 @@ class Backlog:
         self.cold_stored = 0
         self.cold_paged = 0
         self.cold_size = 0
+        self.cold_body_size = 0
 
     def _is_written(self, reference: Reference, written: Written) -> bool:
         if self._durable:
@@ -421,16 +522,24 @@ class Backlog:
                 return number < written.stored_base
         return written.has_page(reference)
 
-    def _note_cold(self, message: Message) -> None:
-        if self._durable and message.number >= 0:
-            self.cold_stored += 1
-        else:
+    def _note_cold(self, reference: Reference) -> None:
+        message = reference.message
+        is_paged = not (self._durable and message.number >= 0)
+        if is_paged:
             self.cold_paged += 1
+        else:
+            self.cold_stored += 1
         self.cold_size += message.size
+        if self.counts_bodies:
+            self.cold_body_size += message.body_size()
+        if self.deadlines is not None and message.expires_ms:
+            self.deadlines.on_cold(reference.seq, message.expires_ms, is_paged)
         self._release(message)
 
     def _charge(self, message: Message) -> None:
         cost = message.cost
+        if self.counts_bodies:
+            self.body_size += message.body_size()
         if self._durable and message.number >= 0:
             self.stored_cost += cost
             self._use.stored += cost
@@ -439,6 +548,8 @@ class Backlog:
 
     def _release(self, message: Message) -> None:
         cost = message.cost
+        if self.counts_bodies:
+            self.body_size -= message.body_size()
         if self._durable and message.number >= 0:
             self.stored_cost -= cost
             self._use.stored -= cost

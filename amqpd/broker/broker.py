@@ -108,6 +108,10 @@ class Broker:
                 queue.part(queue_id).restore(found)
         return broker
 
+    def drop_published_deaths(self) -> None:
+        """Take x-death out of what is published: only the broker writes history."""
+        self._surroundings.keeps_published_deaths = False
+
     # -- at start -------------------------------------------------------------
 
     @property

@@ -12,6 +12,11 @@ from mypy_extensions import i64, mypyc_attr
 
 from amqpd.broker.message import Message
 
+# What a client says of a delivery.
+ACKED: Final[i64] = 0
+REQUEUED: Final[i64] = 1
+REJECTED: Final[i64] = 2
+
 # Where a reference stands in the paging log, unless it has a number there.
 NOT_PAGED: Final[i64] = -1
 READ_BACK: Final[i64] = 0
@@ -29,11 +34,19 @@ class ReferenceOwner:
         raise NotImplementedError
 
     def settle(self, reference: "Reference") -> None:
-        """An unacked reference is done with: acked, or rejected for good."""
+        """An unacked reference is done with."""
+        raise NotImplementedError
+
+    def reject(self, reference: "Reference") -> None:
+        """An unacked reference is not wanted: it may be a dead letter."""
         raise NotImplementedError
 
     def requeue(self, reference: "Reference") -> None:
         """An unacked reference goes back to its place."""
+        raise NotImplementedError
+
+    def take_back(self, reference: "Reference") -> None:
+        """The disk refused to have a message moved elsewhere: it is still here."""
         raise NotImplementedError
 
     def offer(self, consumer: "Consumer") -> None:
@@ -49,6 +62,7 @@ class Reference:
     __slots__ = (
         "consumer",
         "delivery_tag",
+        "is_struck",
         "message",
         "page",
         "queue",
@@ -61,6 +75,8 @@ class Reference:
         self.message = message
         self.seq: i64 = seq
         self.redelivered: bool = False
+        # It expired where it stood, and is passed over when its turn comes.
+        self.is_struck: bool = False
         # Its number in the paging log; `READ_BACK` if it came from there.
         self.page: i64 = NOT_PAGED
         # Set while unacked: who has it, under which tag. None: basic.get took it.

@@ -10,6 +10,7 @@ from typing import cast, final
 
 from mypy_extensions import i64
 
+from amqpd.broker.delivery import Reference
 from amqpd.broker.pager import Pager
 from amqpd.broker.ports import DurabilityWaiter, Step
 from amqpd.broker.queue import Queue
@@ -70,6 +71,9 @@ class Durability:
         result = self._store.complete(cast(SyncStep[DurabilityWaiter], step))
         if result.lost:
             self._drop_lost(result.lost)
+        for token in result.kept:
+            assert isinstance(token, Reference)
+            token.queue.take_back(token)
         for waiting in result.refused:
             waiting.token.on_refused(waiting.first, waiting.last)
         for waiting in result.durable:

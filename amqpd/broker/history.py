@@ -22,6 +22,7 @@ def replay_history(topology: Topology, binding: Binding) -> None:
             message.share_among(len(queues))
             for queue in queues:
                 queue.publish(message)
+            topology.surroundings.keepers.run()
 
 
 def _queues(topology: Topology, binding: Binding, kept: RoutedMessage) -> list[Queue]:

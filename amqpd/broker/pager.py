@@ -22,10 +22,11 @@ from typing import Final, cast, final
 
 from mypy_extensions import i64
 
-from amqpd.broker.backlog import Backlog, MemoryUse, Written
-from amqpd.broker.cold_load import ColdLoad, LoadedWindow
+from amqpd.broker.backlog import Backlog
+from amqpd.broker.cold_load import RECOVERED, ColdLoad, LoadedWindow, message_of
 from amqpd.broker.delivery import Reference, ReferenceOwner
-from amqpd.broker.message import REFERENCE_COST
+from amqpd.broker.memory_use import MemoryUse, Written
+from amqpd.broker.message import REFERENCE_COST, Message
 from amqpd.broker.ports import DurabilityWaiter, Step
 from store.cold_read import ColdRead
 from store.cold_store import ReadResult
@@ -303,6 +304,21 @@ class Pager:
                 page_id, first, last, count, window, is_in_place
             )
         return ColdLoad(owner, generation, last, stored, paged)
+
+    def read_one(self, log_id: i64, seq: i64, is_paged: bool) -> Message | None:
+        """Read one cold message in place, from one log or the other."""
+        log = self.paging if is_paged else self.store
+        assert log is not None
+        read = log.begin_read(log_id, seq, seq, 1, WINDOW_MIN, True)
+        read.run()
+        result = log.complete_read(read)
+        _report(result)
+        if not result.messages:
+            return None
+        message = message_of(result.messages[0])
+        if not is_paged:
+            message.number = RECOVERED
+        return message
 
     def finish_load(self, load: ColdLoad) -> LoadedWindow:
         """Return what came of a load that has run; each must come here once."""

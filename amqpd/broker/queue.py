@@ -24,8 +24,10 @@ from amqpd.broker.consumer_ring import ConsumerRing
 from amqpd.broker.delivery import Consumer, Reference
 from amqpd.broker.dispatch import Dispatch
 from amqpd.broker.errors import AccessRefused, ResourceError
+from amqpd.broker.keeper import Keeper
 from amqpd.broker.message import Message
 from amqpd.broker.pager import PAGE_UNITS, PagedQueue, Pager
+from amqpd.broker.queue_log import QueueLog
 from amqpd.broker.timers import Timed
 from amqpd.wire.properties import PERSISTENT
 from store.replay import RecoveredQueue
@@ -34,11 +36,6 @@ logger = logging.getLogger(__name__)
 
 # A level of a priority queue has an id of its own: in the log, each id has one lane.
 LANE: Final = 0
-
-# Transient queues count up from here, durable ones from 1: the two never meet.
-FIRST_TRANSIENT_ID: Final[i64] = 1 << 40
-# In the paging log an id has 32 bits: those of transient queues get the upper half.
-TRANSIENT_PAGE_ID: Final[i64] = 1 << 31
 
 
 class Queue(PagedQueue):
@@ -72,9 +69,14 @@ class Queue(PagedQueue):
         self.active_consumer: Consumer | None = None
         # Its clock runs while nobody uses it; None: the queue does not expire.
         self.expiry: Timed | None = None
+        # Who keeps its rules, and what that means for each message.
+        self.keeper: Keeper | None = None
+        self.is_ruled = False
+        self.has_deadlines = False
+        self.can_refuse = False
         self.unacked_count: i64 = 0
         self.next_seq: i64 = 1
-        self._ready = Backlog(durable, pager.use)
+        self._ready = self.ready = Backlog(durable, pager.use)
         self._ring = ConsumerRing()
         self._store = pager.store
         self._dispatch = dispatch
@@ -92,7 +94,7 @@ class Queue(PagedQueue):
         self._is_loading = False
         # The next window is asked for when fewer than this are at hand.
         self._low_count: i64 = 1
-        self._page_id: i64 = page_id(queue_id)
+        self.log = QueueLog(self, queue_id, durable, pager)
         # The last message that the paging log was given: it takes them in order.
         self._page_upper: i64 = 0
         self._is_head_paged = False
@@ -159,9 +161,12 @@ class Queue(PagedQueue):
                     seq,
                     LANE,
                 )
-        self._ready.append(Reference(self, message, seq))
+        reference = Reference(self, message, seq)
+        self._ready.append(reference)
         if not self.is_held:
             self._pager.hold(self)
+        if (self.is_ruled or message.expires_ms) and self.keeper is not None:
+            self.keeper.on_published(message, reference)
         if self._ring.count and not self.is_dirty:
             self._dispatch.mark(self)
 
@@ -174,6 +179,8 @@ class Queue(PagedQueue):
         self._stored_seq = last
         self._delivered_seq = found.delivered_upper
         self._returned = set(found.returned)
+        if self.keeper is not None:
+            self.keeper.restore_counts(found.returned)
 
     def get(self, no_ack: bool) -> Reference | None:
         """Take the first message for basic.get; None when there is none.
@@ -181,25 +188,39 @@ class Queue(PagedQueue):
         Raises:
             ResourceError: it is on the disk and cannot be read.
         """
-        ready = self._ready
-        if not ready.at_hand:
-            if not ready.behind:
-                return None
-            self._read_in_place()
-            if not ready.at_hand:
-                return None
-        reference = ready.pop()
+        reference = self._take_deliverable()
+        if reference is None:
+            return None
         if no_ack:
-            self._forget(reference)
+            self._done_with(reference)
         else:
             self.unacked_count += 1
             self._note_delivered(reference)
         return reference
 
+    def _take_deliverable(self) -> Reference | None:
+        ready = self._ready
+        while ready.count:
+            self.read_in_place()
+            if not ready.at_hand:
+                return None
+            # Only what has been read may turn out to have a deadline.
+            keeper = self.keeper if self.has_deadlines else None
+            if keeper is not None and not keeper.expire():
+                return None
+            if ready.at_hand:
+                reference = ready.pop()
+                if keeper is None or keeper.may_deliver(reference):
+                    return reference
+        return None
+
     def dispatch(self, messages_max: i64, size_max: i64) -> bool:
         """Deliver a bounded run; return whether more could be delivered now."""
         ready = self._ready
         ring = self._ring
+        keeper = self.keeper if self.has_deadlines else None
+        if keeper is not None and not keeper.expire():
+            return False
         sent: i64 = 0
         size: i64 = 0
         while ready.at_hand and sent < messages_max and size < size_max:
@@ -211,10 +232,14 @@ class Queue(PagedQueue):
             while True:
                 reference = ready.pop()
                 sent += 1
+                if keeper is not None and not keeper.may_deliver(reference):
+                    if not ready.at_hand or sent >= messages_max:
+                        break
+                    continue
                 size += reference.message.size
                 if no_ack:
                     consumer.deliver(reference)
-                    self._forget(reference)
+                    self._done_with(reference)
                 else:
                     reference.consumer = consumer
                     consumer.unacked_count += 1
@@ -227,7 +252,7 @@ class Queue(PagedQueue):
             if not no_ack:
                 self._note_delivered(reference)
         if ready.behind and ready.at_hand < self._low_count:
-            self._refill()
+            self.refill()
         return ready.at_hand > 0 and ring.count > 0
 
     def settle(self, reference: Reference) -> None:
@@ -235,7 +260,17 @@ class Queue(PagedQueue):
         if self.is_deleted:
             return
         self.unacked_count -= 1
-        self._forget(reference)
+        self._done_with(reference)
+
+    def reject(self, reference: Reference) -> None:
+        """An unacked reference is not wanted: it may be a dead letter."""
+        if self.is_deleted:
+            return
+        self.unacked_count -= 1
+        if self.keeper is not None:
+            self.keeper.reject(reference)
+        else:
+            self._done_with(reference)
 
     def requeue(self, reference: Reference) -> None:
         """An unacked reference goes back to its place."""
@@ -244,30 +279,46 @@ class Queue(PagedQueue):
         self.unacked_count -= 1
         reference.redelivered = True
         reference.consumer = None
+        keeper = self.keeper if self.is_ruled else None
+        if keeper is None or keeper.may_return(reference):
+            self._put_back(reference)
+
+    def take_back(self, reference: Reference) -> None:
+        """The disk refused to have a message moved elsewhere: it is still here."""
+        if not self.is_deleted:
+            self._put_back(reference)
+
+    def _put_back(self, reference: Reference) -> None:
         self._ready.put_back(reference)
         if not self.is_held:
             self._pager.hold(self)
         if self._ring.count and not self.is_dirty:
+            self._dispatch.mark(self)
+        if (self.is_ruled or self.has_deadlines) and self.keeper is not None:
+            self.keeper.on_returned(reference)
+
+    def wake(self) -> None:
+        """Something may have become deliverable."""
+        if self._ring.count and self._ready.at_hand and not self.is_dirty:
             self._dispatch.mark(self)
 
     def purge(self) -> int:
         """Drop all ready messages; return how many there were."""
         ready = self._ready
         count = int(ready.count)
-        if ready.cold_stored > 0:
-            self._store.settle_range(self.id, ready.cold_first, ready.cold_last)
-        if ready.cold_paged > 0:
-            paging = self._pager.paging
-            assert paging is not None
-            paging.settle_range(self._page_id, ready.cold_first, ready.cold_last)
+        self.log.purge_cold(ready)
         for reference in ready.take_all():
-            self._forget(reference)
+            self._done_with(reference)
+        if self.keeper is not None:
+            self.keeper.on_purged()
         self._end_loading()
         return count
 
     def drop_refused(self, seqs: set[int]) -> None:
         """Take out new messages that the disk refused, unless a consumer has them."""
         removed = self._ready.remove(seqs)
+        if self.has_deadlines and self.keeper is not None:
+            self.keeper.on_removed(removed)
         if len(removed) < len(seqs):
             self._refused |= seqs
             self._refused -= {int(reference.seq) for reference in removed}
@@ -359,7 +410,8 @@ class Queue(PagedQueue):
         """Plan to read the next window; None if it is not wanted any more."""
         if self.is_deleted or self._is_loading or not self._ready.cold_count:
             return None
-        if not self.consumers:
+        keeper = self.keeper
+        if not (self.consumers or (keeper is not None and keeper.wants_window())):
             self._pager.end_draining(self)
             return None
         self._is_loading = True
@@ -374,29 +426,32 @@ class Queue(PagedQueue):
         # Consumers that waited for it, in vain or not.
         if self._ring.count and not self.is_dirty:
             self._dispatch.mark(self)
+        if self.keeper is not None:
+            self.keeper.on_window()
         return is_loaded
 
     def _plan_load(self, is_in_place: bool) -> ColdLoad:
         return self._pager.plan_load(
-            self, self._generation, self._ready, self._page_id, is_in_place
+            self, self._generation, self._ready, self.log.page_id, is_in_place
         )
 
-    def _refill(self) -> None:
+    def refill(self) -> None:
         """Little is at hand, and there is more."""
-        if not self._ready.cold_count:
+        if not (self._ready.cold_count or self._is_loading):
             self._ready.join()
         elif not (self._is_loading or self.is_wanting):
             self._pager.want(self)
 
-    def _read_in_place(self) -> None:
+    def read_in_place(self) -> None:
+        """Have something at hand, if anything is ready."""
         ready = self._ready
         while ready.behind and not ready.at_hand:
-            if not ready.cold_count:
-                ready.join()
-                return
             # What is being loaded would come after what is read now.
             self._generation += 1
             self._is_loading = False
+            if not ready.cold_count:
+                ready.join()
+                return
             load = self._plan_load(True)
             load.run()
             if not self._take_window(self._pager.finish_load(load)):
@@ -411,6 +466,8 @@ class Queue(PagedQueue):
         references = found.references(
             self, ready.holes, self._delivered_seq, self._returned
         )
+        if self.keeper is not None:
+            self.keeper.on_loaded(references)
         ready.lose_cold(found.damaged_stored, found.damaged_paged)
         ready.load(references, found.next_first)
         self._low_count = max(1, len(references) // 2)
@@ -482,7 +539,7 @@ class Queue(PagedQueue):
     def _page(self, reference: Reference) -> bool:
         if reference.page >= 0:
             return True
-        if not self._pager.page(reference, self._page_id):
+        if not self._pager.page(reference, self.log.page_id):
             return False
         self._page_upper = reference.seq
         return True
@@ -517,22 +574,19 @@ class Queue(PagedQueue):
             consumer.is_cancelled = True
             consumer.on_queue_gone()
         self.unacked_count = 0
-        if self.durable:
-            self._store.forget_queue(self.id)
-        if self._page_upper and self._pager.paging is not None:
-            self._pager.paging.forget_queue(self._page_id)
+        self.log.forget_queue()
         return count
 
     # -- what the log is told -------------------------------------------------
 
-    def _forget(self, reference: Reference) -> None:
+    def _done_with(self, reference: Reference) -> None:
+        if self.is_ruled and self.keeper is not None:
+            self.keeper.on_settled(reference)
         number = reference.message.number
         if number >= 0 and self.durable:
             self._store.settle(number, self.id, reference.seq)
         elif reference.page >= 0:
-            paging = self._pager.paging
-            assert paging is not None
-            paging.settle(reference.page, self._page_id, reference.seq)
+            self.log.forget(reference, reference.message)
 
     def _note_delivered(self, reference: Reference) -> None:
         """Everything up to this one, the last of a run, has been delivered once."""
@@ -542,10 +596,3 @@ class Queue(PagedQueue):
         self._delivered_seq = reference.seq
         if self._stored_seq > before:
             self._store.note_delivered(self.id, LANE, reference.seq)
-
-
-def page_id(queue_id: i64) -> i64:
-    """Return the id that a queue has in the paging log."""
-    if queue_id < FIRST_TRANSIENT_ID:
-        return queue_id
-    return TRANSIENT_PAGE_ID + queue_id - FIRST_TRANSIENT_ID

@@ -43,6 +43,8 @@ class Timers:
     """All deadlines of a broker."""
 
     def __init__(self) -> None:
+        # What time it was when somebody last told: in the turn, or before a read.
+        self.now_ms: i64 = 0
         self._starting: list[Timed] = []
         self._heap: list[tuple[int, int, Timed]] = []
         # Of two that are due at the same time, the first that was scheduled goes first.
@@ -61,6 +63,7 @@ class Timers:
 
     def on_time(self, now_ms: i64) -> i64:
         """Do what is due, within bounds; return when to be called again."""
+        self.now_ms = now_ms
         starting = self._starting
         if starting:
             self._starting = []

@@ -21,15 +21,20 @@ from mypy_extensions import i64
 from amqpd.broker.access import Access
 from amqpd.broker.arguments import EXPIRES, Arguments, priority_level_count
 from amqpd.broker.catalogue import Catalogue, Statement
+from amqpd.broker.dead_letters import DeadLetters
 from amqpd.broker.dispatch import Dispatch
 from amqpd.broker.errors import NotFound
 from amqpd.broker.exchange import Exchange, predeclared
+from amqpd.broker.keeper import KeepersRound
+from amqpd.broker.limits import Limits
 from amqpd.broker.operation import OperationLine
 from amqpd.broker.pager import Pager
 from amqpd.broker.ports import DurabilityWaiter
 from amqpd.broker.priority_queue import PriorityQueue
-from amqpd.broker.queue import FIRST_TRANSIENT_ID, Queue
+from amqpd.broker.queue import Queue
 from amqpd.broker.queue_expiry import QueueExpiry
+from amqpd.broker.queue_keeper import QueueKeeper
+from amqpd.broker.queue_log import FIRST_TRANSIENT_ID
 from amqpd.broker.statements import delete_exchange, delete_queue
 from amqpd.broker.timers import Timers
 from routing.binding import Binding
@@ -59,6 +64,9 @@ class Surroundings:
         # Durable queues, as the log knows them.
         self.queues_by_id: dict[int, Queue] = {}
         self.timers = Timers()
+        self.keepers = KeepersRound()
+        # Whether what publishers say in x-death is history, as in RabbitMQ 3.
+        self.keeps_published_deaths = True
         self._random_octets = random_octets
         self._next_transient_id: i64 = FIRST_TRANSIENT_ID
 
@@ -91,6 +99,9 @@ class Topology:
         self.exchanges: dict[str, Exchange] = {}
         # The octets of ("", name) in basic.publish -> the queue of that name.
         self.default_routes: dict[bytes, Queue] = {}
+        self.dead_letters = DeadLetters(
+            self.router, self.default_routes, surroundings.keepers
+        )
         # Queues whose deletion is being committed: nobody finds them any more.
         self.leaving: set[str] = set()
         self._exclusive: dict[object, dict[str, Queue]] = {}
@@ -205,6 +216,7 @@ class Topology:
         arguments: Arguments,
     ) -> Queue:
         """Make a queue that nobody knows yet."""
+        surroundings = self.surroundings
         level_count = priority_level_count(arguments.table)
         if level_count > 1:
             return PriorityQueue(
@@ -216,11 +228,11 @@ class Topology:
                 owner,
                 arguments.table,
                 arguments.raw,
-                self.surroundings.dispatch,
-                self.surroundings.pager,
+                surroundings.dispatch,
+                surroundings.pager,
                 level_count - 1,
             )
-        return Queue(
+        queue = Queue(
             queue_id,
             name,
             self.name,
@@ -229,9 +241,17 @@ class Topology:
             owner,
             arguments.table,
             arguments.raw,
-            self.surroundings.dispatch,
-            self.surroundings.pager,
+            surroundings.dispatch,
+            surroundings.pager,
         )
+        queue.keeper = QueueKeeper(
+            queue,
+            Limits(arguments.table),
+            self.dead_letters,
+            surroundings.timers,
+            surroundings.keepers,
+        )
+        return queue
 
     def add_exchange(self, exchange: Exchange) -> None:
         """Make an exchange known."""

@@ -80,7 +80,9 @@ class Ticker:
 
     def now_ms(self) -> int:
         """The time that is handed to everybody else."""
-        return self._clock.now_ms()
+        now_ms = self._clock.now_ms()
+        self._broker.timers.now_ms = now_ms
+        return now_ms
 
     def wake(self) -> None:
         """There is something to do in the next turn."""

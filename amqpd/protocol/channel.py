@@ -182,14 +182,18 @@ def _tx_commit(channel: Channel, decoded: Decoded) -> None:
     if not transaction.publications and not transaction.answers:
         channel.reply(commands.Tx.CommitOk())
         return
+    is_whole = True
     for publication in transaction.publications:
         # Deleting a queue since then counts as having delivered to it.
         queues = [queue for queue in publication.queues if not queue.is_deleted]
         mandatory = publication.mandatory and not publication.queues
-        channel.publishing.enqueue(publication.message, queues, mandatory)
+        if not channel.publishing.enqueue(publication.message, queues, mandatory):
+            is_whole = False
     for answers in transaction.answers:
-        channel.consuming.finish(answers.references, answers.requeue)
+        channel.consuming.finish(answers.references, answers.outcome)
     transaction.clear()
+    if not is_whole:
+        raise PreconditionFailed("partial tx completion")
     channel.hold()
     reply = DurableReply(
         channel,

@@ -13,7 +13,7 @@ from librt.strings import write_i64_be
 from mypy_extensions import i64
 from pamqp import commands
 
-from amqpd.broker.delivery import Consumer, Reference
+from amqpd.broker.delivery import ACKED, REJECTED, REQUEUED, Consumer, Reference
 from amqpd.broker.errors import PreconditionFailed
 from amqpd.broker.queue import Queue
 from amqpd.protocol.output import Output
@@ -180,7 +180,7 @@ class Consuming:
         Raises:
             PreconditionFailed: no such delivery is outstanding.
         """
-        self._answer(self._take(delivery_tag, multiple), False)
+        self._answer(self._take(delivery_tag, multiple), ACKED)
 
     def reject(self, delivery_tag: i64, multiple: bool, requeue: bool) -> None:
         """basic.nack and basic.reject.
@@ -188,7 +188,8 @@ class Consuming:
         Raises:
             PreconditionFailed: no such delivery is outstanding.
         """
-        self._answer(self._take(delivery_tag, multiple), requeue)
+        taken = self._take(delivery_tag, multiple)
+        self._answer(taken, REQUEUED if requeue else REJECTED)
 
     def _take(self, delivery_tag: i64, multiple: bool) -> list[Reference]:
         try:
@@ -242,21 +243,23 @@ class Consuming:
                 consumer.queue.offer(consumer)
         self._wake()
 
-    def _answer(self, references: list[Reference], requeue: bool) -> None:
+    def _answer(self, references: list[Reference], outcome: i64) -> None:
         transaction = self.transaction
         if transaction is not None:
-            transaction.add_answers(references, requeue)
+            transaction.add_answers(references, outcome)
         else:
-            self.finish(references, requeue)
+            self.finish(references, outcome)
 
-    def finish(self, references: list[Reference], requeue: bool) -> None:
-        """Settle or requeue deliveries that have left the ledger."""
+    def finish(self, references: list[Reference], outcome: i64) -> None:
+        """Do with deliveries that have left the ledger what the client has said."""
         for reference in references:
             consumer = reference.consumer
-            if requeue:
+            if outcome == ACKED:
+                reference.queue.settle(reference)
+            elif outcome == REQUEUED:
                 reference.queue.requeue(reference)
             else:
-                reference.queue.settle(reference)
+                reference.queue.reject(reference)
             if consumer is not None:
                 self.unacked_count -= 1
                 consumer.unacked_count -= 1
@@ -273,7 +276,7 @@ class Consuming:
     def recover(self) -> None:
         """basic.recover: everything unacked goes back to its queue."""
         self._forget_overdue(0, True)
-        self.finish(self.unacked.take_all(), True)
+        self.finish(self.unacked.take_all(), REQUEUED)
 
     def write_get_ok(self, queue: Queue, reference: Reference, no_ack: bool) -> None:
         """Answer basic.get with a message that was taken from its queue."""
@@ -300,7 +303,7 @@ class Consuming:
         self.consumers.clear()
         if self.transaction is not None:
             for answers in self.transaction.answers:
-                self.finish(answers.references, True)
+                self.finish(answers.references, REQUEUED)
             self.transaction.clear()
         self.recover()
         return queues

@@ -41,6 +41,7 @@ from amqpd.wire.frames import (
 from amqpd.wire.properties import (
     HAS_BCC,
     HAS_CC,
+    HAS_DEATH,
     HAS_EXPIRATION,
     HAS_REPLY_TO,
     HAS_UNKNOWN_MODE,
@@ -52,11 +53,13 @@ from amqpd.wire.properties import (
     walk_properties,
     with_reply_to,
 )
+from amqpd.wire.rewriting import without_header
 from confirms.publisher import PublisherConfirms
 
 BASIC: Final = 60
 NO_ROUTE: Final = 312
 DIRECT_REPLY_TO: Final = REPLY_TO.encode()
+DEATH: Final = b"x-death"
 
 EXPECTED_METHOD: Final = "expected method frame, got non method frame instead"
 EXPECTED_HEADER: Final = (
@@ -91,6 +94,8 @@ class Publishing(DurabilityWaiter, Answerer):
         self._session = session
         self._output = output
         self._durability = durability
+        self._surroundings = session.vhost.surroundings
+        self._keepers = session.vhost.surroundings.keepers
         self._body_size_max: i64 = body_size_max
         self._is_answering = False
         # Who has numbers to hand over when the current read has been processed.
@@ -204,8 +209,8 @@ class Publishing(DurabilityWaiter, Answerer):
             PreconditionFailed: a property that the broker acts on is not valid.
             AccessRefused: a routing key that the message adds may not be used.
         """
-        if facts & HAS_REPLY_TO:
-            content = self._with_reply_address(content)
+        if facts & (HAS_REPLY_TO | HAS_DEATH):
+            content = self._rewritten(content, facts)
         message = Message(route.address, content, body, facts, now_ms)
         queues = route.queues
         if facts & (HAS_EXPIRATION | HAS_USER_ID | HAS_UNKNOWN_MODE):
@@ -222,16 +227,56 @@ class Publishing(DurabilityWaiter, Answerer):
             self.enqueue(message, queues, mandatory)
         return len(queues)
 
-    def enqueue(self, message: Message, queues: list[Queue], mandatory: bool) -> None:
-        """Put a message into its queues; without any, return it if that was asked."""
+    def enqueue(self, message: Message, queues: list[Queue], mandatory: bool) -> bool:
+        """Put a message into its queues; without any, return it if that was asked.
+
+        Returns False if a queue has refused it: it is full.
+        """
+        for queue in queues:
+            if queue.can_refuse:
+                return self._offer(message, queues)
         if len(queues) > 1:
             message.share_among(len(queues))
         for queue in queues:
             queue.publish(message)
+        if self._keepers.has_work:
+            self._keepers.run()
         if mandatory and not queues:
             write_return(self._output, self.number, message, NO_ROUTE, b"NO_ROUTE")
         if self.confirms is not None:
             self._take_number(self.confirms, message.number >= 0)
+        return True
+
+    def _offer(self, message: Message, queues: list[Queue]) -> bool:
+        """Put a message into those of its queues that do not refuse it."""
+        refusing: list[Queue] = []
+        for queue in queues:
+            if queue.keeper is not None and queue.keeper.refuses(message):
+                refusing.append(queue)
+        taking = [one for one in queues if one not in refusing]
+        message.share_among(max(1, len(taking)))
+        for queue in taking:
+            queue.publish(message)
+        for queue in refusing:
+            assert queue.keeper is not None
+            queue.keeper.on_refused(message)
+        self._keepers.run()
+        if self.confirms is not None:
+            if refusing:
+                number = self.confirms.take_number()
+                self.confirms.refuse(number, number)
+                self._answer()
+            else:
+                self._take_number(self.confirms, message.number >= 0)
+        return not refusing
+
+    def _rewritten(self, content: bytes, facts: i64) -> bytes:
+        """The content as the broker lets it be published."""
+        if facts & HAS_DEATH and not self._surroundings.keeps_published_deaths:
+            content = without_header(content, DEATH)
+        if facts & HAS_REPLY_TO:
+            content = self._with_reply_address(content)
+        return content
 
     def _with_reply_address(self, content: bytes) -> bytes:
         """Whoever asks for direct replies gets an address of its own."""

@@ -32,12 +32,12 @@ class Publication:
 class Answers:
     """Deliveries that were acked or rejected in one method."""
 
-    __slots__ = ("references", "requeue")
+    __slots__ = ("outcome", "references")
 
-    def __init__(self, references: list[Reference], requeue: bool) -> None:
+    def __init__(self, references: list[Reference], outcome: i64) -> None:
         self.references = references
-        # False: settle them.
-        self.requeue = requeue
+        # Whether they are acked, rejected or requeued (`amqpd.broker.delivery`).
+        self.outcome: i64 = outcome
 
 
 @final
@@ -66,9 +66,9 @@ class Transaction:
             )
         self.publications.append(Publication(message, queues, mandatory))
 
-    def add_answers(self, references: list[Reference], requeue: bool) -> None:
-        """Remember acks (or, with `requeue`, returns) for the commit."""
-        self.answers.append(Answers(references, requeue))
+    def add_answers(self, references: list[Reference], outcome: i64) -> None:
+        """Remember acks, rejections or returns for the commit."""
+        self.answers.append(Answers(references, outcome))
 
     def clear(self) -> None:
         """Begin anew."""

@@ -406,3 +406,29 @@ def _octet(data: bytes, start: i64, flag: i64) -> int | None:
     if not _flags(data, start) & flag:
         return None
     return data[_value_at(data, start, flag)]
+
+
+def header_table_place(data: bytes, start: i64) -> tuple[i64, i64]:
+    """Return where the header table begins and ends; an empty span if there is none."""
+    position = _value_at(data, start, _HEADERS)
+    if not _flags(data, start) & _HEADERS:
+        return position, position
+    return position, _value_end(data, position, _HEADERS)
+
+
+def expiration_place(data: bytes, start: i64) -> tuple[i64, i64]:
+    """Return where the expiration begins and ends; an empty span if there is none."""
+    position = _value_at(data, start, _EXPIRATION)
+    if not _flags(data, start) & _EXPIRATION:
+        return position, position
+    return position, _value_end(data, position, _EXPIRATION)
+
+
+def flags_with_headers(data: bytes, start: i64) -> i64:
+    """Return the property flags with that of the header table."""
+    return _flags(data, start) | _HEADERS
+
+
+def flags_without_expiration(data: bytes, start: i64) -> i64:
+    """Return the property flags without that of the expiration."""
+    return _flags(data, start) & ~_EXPIRATION

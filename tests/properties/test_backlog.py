@@ -1,4 +1,4 @@
-"""The backlog against a dict: any mixture of coming, going, paging and loading.
+"""The backlog against a dict: coming, going, expiring, paging and loading, mixed.
 
 The logs are sets of seqs; a number is written when the test says so. After every step
 the counts, the sizes and the memory that is accounted for are those of the model, and
@@ -17,8 +17,9 @@ from hypothesis.stateful import (
     rule,
 )
 
-from amqpd.broker.backlog import Backlog, MemoryUse, Written
+from amqpd.broker.backlog import Backlog
 from amqpd.broker.delivery import READ_BACK, Reference, ReferenceOwner
+from amqpd.broker.memory_use import MemoryUse, Written
 from amqpd.broker.message import Message
 from tests.support.content import content_of
 
@@ -36,9 +37,12 @@ class BacklogAgainstDict(RuleBasedStateMachine):
         self.written = Written()
         self.written.stored_base = self.written.paged_base = 1
         self.backlog = Backlog(True, self.use)
+        self.backlog.counts_bodies = True
         # Body sizes of what is ready and of what is with a consumer, by seq.
         self.ready: dict[int, int] = {}
         self.out: dict[int, Reference] = {}
+        # Who was last made for a seq.
+        self.made: dict[int, Reference] = {}
         # What each log has, or will have once it is written: number by seq.
         self.log: dict[int, int] = {}
         self.pages: dict[int, int] = {}
@@ -65,14 +69,18 @@ class BacklogAgainstDict(RuleBasedStateMachine):
                 message.number = self.next_number
                 self.log[self.next_seq] = self.next_number
                 self.next_number += 1
-            self.backlog.append(Reference(self.owner, message, self.next_seq))
+            reference = Reference(self.owner, message, self.next_seq)
+            self.made[self.next_seq] = reference
+            self.backlog.append(reference)
             self.ready[self.next_seq] = size
             self.next_seq += 1
 
     @precondition(lambda self: self.backlog.at_hand)
     @rule()
     def pop(self) -> None:
+        first = self.backlog.first()
         reference = self.backlog.pop()
+        assert reference is first
         seq = int(reference.seq)
         assert seq == min(self.ready)
         del self.ready[seq]
@@ -90,6 +98,17 @@ class BacklogAgainstDict(RuleBasedStateMachine):
     def settle(self, choice: int) -> None:
         seq, _ = self.take_out(choice)
         self.forget(seq)
+
+    @rule(choices=st.lists(st.integers(0, 1000), min_size=1, max_size=40))
+    def strike(self, choices: list[int]) -> None:
+        """Some that are in memory expire where they stand."""
+        for choice in choices:
+            in_memory = sorted(set(self.ready) - set(self.cold()))
+            if in_memory:
+                seq = in_memory[choice % len(in_memory)]
+                message = self.backlog.strike(self.made[seq])
+                assert message.body_size() == self.ready.pop(seq)
+                self.forget(seq)
 
     @precondition(lambda self: self.next_seq > 30)
     @rule()
@@ -190,6 +209,7 @@ class BacklogAgainstDict(RuleBasedStateMachine):
             message.number = RECOVERED
         else:
             reference.page = READ_BACK
+        self.made[seq] = reference
         return reference
 
     # -- the model ------------------------------------------------------------
@@ -230,6 +250,8 @@ class BacklogAgainstDict(RuleBasedStateMachine):
         assert self.backlog.count == len(self.ready)
         assert self.backlog.size == sum(sizes.values())
         assert self.backlog.cold_size == sum(sizes[seq] for seq in self.cold())
+        bodies = self.backlog.body_size + self.backlog.cold_body_size
+        assert bodies == sum(self.ready.values())
 
     @invariant()
     def memory_is_what_is_ready_and_not_cold(self) -> None:

@@ -261,3 +261,30 @@ def test_a_refused_batch_deletes_no_segment_that_was_only_written() -> None:
         driver.tick()
     driver.filesystem.power_cut(False)
     assert driver.reopen().queues[1].count == 3
+
+
+def test_a_move_whose_copy_the_disk_refuses_did_not_take_place() -> None:
+    driver = opened()
+    driver.append(1)
+    driver.append(1)
+    driver.sync()
+    driver.filesystem.fault = Fault(1, errno.ENOSPC, "write", 50)
+    driver.append(2)
+    driver.store.settle_moved(1, 1, 1, 3, "token")
+    driver.begin()
+    assert finished(driver).kept == ["token"]
+    driver.tick()
+    driver.filesystem.power_cut(False)
+    assert driver.reopened(1) == [1, 2]
+
+
+def test_a_move_of_what_was_never_written_needs_no_undoing() -> None:
+    driver = opened()
+    driver.append(1)
+    driver.filesystem.fault = Fault(1, errno.ENOSPC, "write", 50)
+    driver.append(2)
+    driver.store.settle_moved(1, 1, 1, 2, "token")
+    driver.begin()
+    result = finished(driver)
+    assert result.kept == []
+    assert result.lost == [(2, 1)]

@@ -266,6 +266,7 @@ class ConnectionPair:
 
     def send(self, *pieces: bytes) -> None:
         """Send octets, in one read."""
+        self.bench.broker.timers.now_ms = self.bench.now_ms
         self.connection.receive_data(b"".join(pieces), self.bench.now_ms)
 
     def send_in_pieces(self, data: bytes, *cuts: int) -> None:

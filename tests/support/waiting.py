@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable
 from typing import Final
 
@@ -20,3 +21,15 @@ async def wait_until(is_so: Callable[[], bool]) -> None:
     while not is_so():
         assert loop.time() < deadline, "waited for something that did not happen"
         await asyncio.sleep(0.001)
+
+
+def eventually(is_so: Callable[[], bool]) -> None:
+    """Ask again and again until `is_so`.
+
+    Raises:
+        AssertionError: it never was.
+    """
+    deadline = time.monotonic() + PATIENCE_S
+    while not is_so():
+        assert time.monotonic() < deadline, "waited for something that did not happen"
+        time.sleep(0.002)

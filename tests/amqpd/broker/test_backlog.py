@@ -4,8 +4,9 @@ import sys
 
 import pytest
 
-from amqpd.broker.backlog import Backlog, MemoryUse, Written
+from amqpd.broker.backlog import STRUCK_MIN, Backlog
 from amqpd.broker.delivery import Reference
+from amqpd.broker.memory_use import MemoryUse, Written
 from tests.support.deliveries import reference_of
 
 
@@ -265,3 +266,53 @@ def test_what_came_back_can_be_paged_unless_the_log_is_past_it() -> None:
 
 def seqs_at_hand(backlog: Backlog) -> list[int]:
     return [int(backlog.pop().seq) for _ in range(int(backlog.at_hand))]
+
+
+# -- expiring in place --------------------------------------------------------
+
+
+def test_the_struck_are_passed_over_and_hold_nothing() -> None:
+    ready = Backlog(True, MemoryUse())
+    references = [reference_of(seq, bytes(seq)) for seq in range(1, 6)]
+    for reference in references:
+        ready.append(reference)
+    message = references[1].message
+    assert ready.strike(references[1]) is message
+    ready.strike(references[4])
+    assert references[1].message is not message
+    kept = [references[at].message.size for at in (0, 2, 3)]
+    assert (ready.count, ready.size) == (3, sum(kept))
+    assert seqs_of(ready) == [1, 3, 4]
+
+
+def test_one_that_came_back_can_be_struck() -> None:
+    ready = backlog_of(1, 2, 3)
+    first, second = ready.pop(), ready.pop()
+    ready.put_back(first)
+    ready.put_back(second)
+    ready.strike(first)
+    assert seqs_of(ready) == [2, 3]
+
+
+def test_a_cold_one_that_was_struck_is_not_cold_any_more() -> None:
+    ready = stored_backlog(3)
+    ready.split(0)
+    while ready.drop_next(written_to(10)):
+        pass
+    assert ready.has_cold(2)
+    ready.strike_cold(2, False)
+    assert not ready.has_cold(2)
+    assert not ready.has_cold(4)
+    assert (ready.count, ready.cold_stored) == (2, 2)
+    assert 2 in ready.holes
+
+
+def test_the_struck_do_not_pile_up() -> None:
+    ready = Backlog(True, MemoryUse())
+    references = [reference_of(seq) for seq in range(1, 1001)]
+    for reference in references:
+        ready.append(reference)
+    for reference in references[1:]:
+        ready.strike(reference)
+    assert ready.struck_count <= STRUCK_MIN
+    assert seqs_of(ready) == [1]

@@ -15,7 +15,8 @@ from amqpd.broker.pager import (
     MemoryBudgets,
     Pager,
 )
-from amqpd.broker.queue import FIRST_TRANSIENT_ID, Queue, page_id
+from amqpd.broker.queue import Queue
+from amqpd.broker.queue_log import FIRST_TRANSIENT_ID, page_id
 from tests.support.connection_pair import Bench
 from tests.support.content import PERSISTENT_PROPERTIES, publish
 from tests.support.deliveries import ConsumingChannel, message_of, persistent_message

@@ -194,7 +194,9 @@ def test_what_is_not_applied_yet_is_logged_by_name(
     plane: ControlPlane, caplog: pytest.LogCaptureFixture
 ) -> None:
     with caplog.at_level(logging.WARNING):
-        plane.declare_queue(plane.guest(), "q", table={"x-max-length": 5})
+        plane.declare_queue(
+            plane.guest(), "q", table={"x-max-priority": 5, "x-max-length": 5}
+        )
     assert caplog.messages == [
         "queue 'q' in vhost '/': arguments accepted but not applied yet: x-max-length"
     ]

@@ -24,6 +24,8 @@ from tests.support.content import (
     publish,
     publish_frame,
     short_string,
+    string_array,
+    with_headers,
 )
 from tests.support.raw_client import (
     Closed,
@@ -452,3 +454,21 @@ def test_an_expiration_counts_from_now(bench: Bench, pair: ConnectionPair) -> No
 def test_letters_of_other_scripts_are_no_digits() -> None:
     with pytest.raises(PreconditionFailed):
         milliseconds("٣")
+
+
+# -- x-death of publishers ----------------------------------------------------
+
+
+@pytest.mark.parametrize("is_dropped", [False, True])
+def test_publishers_write_history_unless_they_may_not(
+    bench: Bench, pair: ConnectionPair, consumer: ConnectionPair, is_dropped: bool
+) -> None:
+    if is_dropped:
+        bench.broker.drop_published_deaths()
+    mine = short_string("mine") + b"t\x01"
+    death = string_array("x-death", "a long story")
+    pair.send(publish("q", b"x", properties=with_headers(death + mine)))
+    bench.turn()
+    ((_, properties, _),) = contents(consumer.take(), commands.Basic.Deliver)
+    kept = mine if is_dropped else death + mine
+    assert properties == with_headers(kept)

@@ -1,0 +1,426 @@
+"""Keeps the rules of one queue: how many, how long, how often, and what becomes of it.
+
+    too long            drop from the front, or refuse what comes     (maxlen)
+    its time is over    out, wherever it stands                       (expired)
+    came back too often not again                                     (delivery_limit)
+    rejected            not again                                     (rejected)
+
+Each of these is a dead letter if the queue names an exchange for them, and gone if not.
+
+The time to live of the queue is the same for all messages, so it is the front that
+expires next: that needs no list. If the front is cold, it is read, whether or not
+anybody consumes. Messages with a time of their own are in `Deadlines`. Time comes from
+the broker's timers; a turn does a bounded number and comes back for the rest.
+
+A message with no time at all (0) is delivered to a consumer that has room as soon as
+all its queues have it, and expires if there is none; in the same way a queue that is
+too long first gives its consumers what they can take.
+"""
+
+from typing import Final, final
+
+from mypy_extensions import i64
+
+from amqpd.broker.dead_letters import DeadLetters
+from amqpd.broker.deadlines import Deadlines
+from amqpd.broker.death import (
+    DELIVERY_LIMIT,
+    EXPIRED,
+    MAXLEN,
+    REJECTED,
+    with_delivery_count,
+)
+from amqpd.broker.delivery import Reference
+from amqpd.broker.dispatch import VISIT_MESSAGES_MAX, VISIT_SIZE_MAX
+from amqpd.broker.errors import ResourceError
+from amqpd.broker.keeper import Keeper, KeepersRound
+from amqpd.broker.limits import Limits, Overflow
+from amqpd.broker.message import Message
+from amqpd.broker.queue import Queue
+from amqpd.broker.timers import NEVER_MS, Timed, Timers
+from store.record import Returned
+
+# So many messages expire at a time: others want their turn too.
+EXPIRE_MAX: Final[i64] = 256
+COLD_MAX: Final = 64
+# While the disk is full dead letters stay where they are, and are tried again.
+RETRY_MS: Final[i64] = 1000
+
+
+@final
+class QueueKeeper(Keeper):
+    """The keeper of one queue."""
+
+    def __init__(
+        self,
+        queue: Queue,
+        limits: Limits,
+        dead_letters: DeadLetters,
+        timers: Timers,
+        keepers: KeepersRound,
+    ) -> None:
+        super().__init__()
+        self._queue = queue
+        self._limits = limits
+        self._dead_letters = dead_letters
+        self._timers = timers
+        self._keepers = keepers
+        self._deadlines = Deadlines()
+        self._clock = KeeperClock(self)
+        # When the clock rings at the latest.
+        self._due_ms: i64 = NEVER_MS
+        self._is_ringing = False
+        # How often messages came back, by seq.
+        self._counts: dict[int, int] = {}
+        # Whether the queue is delivering or expiring: neither begins within the other.
+        self._is_busy = False
+        self._is_dead_lettering: bool = limits.dead_letter_exchange is not None
+        queue.can_refuse = limits.has_length and (
+            limits.overflow is not Overflow.DROP_HEAD
+        )
+        queue.is_ruled = (
+            limits.has_length
+            or limits.ttl_ms >= 0
+            or limits.counts_deliveries
+            or self._is_dead_lettering
+        )
+        queue.has_deadlines = limits.ttl_ms >= 0
+        queue.ready.counts_bodies = limits.size_max >= 0
+        if limits.ttl_ms >= 0:
+            # What is there already: the front is looked at when the clock starts.
+            timers.start(self._clock)
+
+    # -- messages that come ---------------------------------------------------
+
+    def on_published(self, message: Message, reference: Reference) -> None:
+        """A message is the last one of the queue now."""
+        if message.expires_ms:
+            self._follow(reference, message)
+        limits = self._limits
+        deadline_ms = self._deadline_ms(message)
+        if deadline_ms < NEVER_MS:
+            self._ring_at(deadline_ms)
+        if limits.has_length or deadline_ms <= message.enqueued_ms:
+            self._keepers.mark(self)
+
+    def look(self) -> None:
+        """Drop what is too much, after consumers had what they can take."""
+        queue = self._queue
+        if queue.is_deleted:
+            return
+        if not self._is_busy:
+            if self._is_too_long(0, 0) or self._has_timeless():
+                self._deliver()
+            if queue.has_deadlines:
+                self.expire()
+        self._shorten()
+
+    def _deliver(self) -> None:
+        """Give consumers what they can take, as if it had never been in the queue."""
+        if self._is_busy:
+            return
+        self._is_busy = True
+        try:
+            self._queue.dispatch(VISIT_MESSAGES_MAX, VISIT_SIZE_MAX)
+        finally:
+            self._is_busy = False
+
+    def refuses(self, message: Message) -> bool:
+        """Whether the queue has no room for one more, and refuses it."""
+        if not self._queue.can_refuse:
+            return False
+        size = message.body_size()
+        if self._is_too_long(1, size):
+            self._deliver()
+        return self._is_too_long(1, size)
+
+    def on_refused(self, message: Message) -> None:
+        """The queue has refused a message: it may be a dead letter all the same."""
+        if self._limits.overflow is Overflow.REJECT_PUBLISH_DLX:
+            self._dead_letters.send(
+                self._queue, message, MAXLEN, self._limits, self._timers.now_ms
+            )
+            self._keepers.run()
+
+    def _has_timeless(self) -> bool:
+        """Whether something may be ready that is to be delivered now or never."""
+        queue = self._queue
+        return queue.has_deadlines and self._due_ms <= self._timers.now_ms
+
+    def _is_too_long(self, more: i64, size: i64) -> bool:
+        limits = self._limits
+        ready = self._queue.ready
+        if limits.length_max >= 0 and ready.count + more > limits.length_max:
+            return True
+        if limits.size_max < 0:
+            return False
+        return ready.body_size + ready.cold_body_size + size > limits.size_max
+
+    def _shorten(self) -> None:
+        if self._limits.overflow is not Overflow.DROP_HEAD:
+            return
+        queue = self._queue
+        while self._is_too_long(0, 0) and queue.ready.count:
+            if self._is_stuck:
+                return
+            try:
+                queue.read_in_place()
+            except ResourceError:
+                return
+            if not queue.ready.at_hand:
+                return
+            reference = queue.ready.pop()
+            self._deadlines.discard(reference.seq)
+            self._end(reference, reference.message, MAXLEN)
+
+    # -- messages that expire -------------------------------------------------
+
+    def expire(self) -> bool:
+        """Take out what has expired, a bounded number of messages.
+
+        Returns False if what is first has, and cannot be taken out now.
+        """
+        if self._is_busy:
+            return True
+        now_ms = self._timers.now_ms
+        if self._is_stuck:
+            ready = self._queue.ready
+            self._ring_at(now_ms + RETRY_MS)
+            return not ready.at_hand or (
+                self._deadline_ms(ready.first().message) > now_ms
+            )
+        self._is_busy = True
+        try:
+            self._expire(now_ms)
+        finally:
+            self._is_busy = False
+        return True
+
+    @property
+    def _is_stuck(self) -> bool:
+        """Whether dead letters have nowhere to go: the disk is full."""
+        return self._is_dead_lettering and self._queue.log.is_disk_full
+
+    def may_deliver(self, reference: Reference) -> bool:
+        """Whether one that was taken from the front has not expired."""
+        message = reference.message
+        self._deadlines.discard(reference.seq)
+        deadline_ms = self._deadline_ms(message)
+        now_ms = self._timers.now_ms
+        if deadline_ms > now_ms or (
+            # Now or never, and now it is.
+            deadline_ms <= message.enqueued_ms and not reference.redelivered
+        ):
+            return True
+        was_busy = self._is_busy
+        self._is_busy = True
+        try:
+            self._end(reference, message, EXPIRED)
+        finally:
+            self._is_busy = was_busy
+        return False
+
+    def on_due(self, now_ms: i64) -> i64:
+        """The clock rings: return when it shall ring again."""
+        self._due_ms = NEVER_MS
+        if self._queue.is_deleted:
+            return NEVER_MS
+        self._is_ringing = True
+        try:
+            self.expire()
+        finally:
+            self._is_ringing = False
+        self._queue.wake()
+        return self._due_ms
+
+    def _expire(self, now_ms: i64) -> None:
+        left = EXPIRE_MAX
+        ready = self._queue.ready
+        if self._limits.ttl_ms >= 0:
+            while left and ready.at_hand:
+                first = ready.first()
+                if self._deadline_ms(first.message) > now_ms:
+                    break
+                left -= 1
+                self._deadlines.discard(first.seq)
+                reference = ready.pop()
+                self._end(reference, reference.message, EXPIRED)
+        while left:
+            due = self._deadlines.take_due(now_ms)
+            if due is None:
+                break
+            left -= 1
+            message = ready.strike(due)
+            self._end(due, message, EXPIRED)
+        self._expire_cold(now_ms)
+        self._plan(now_ms, left == 0)
+
+    def _expire_cold(self, now_ms: i64) -> None:
+        queue = self._queue
+        ready = queue.ready
+        for noted in self._deadlines.take_due_cold(now_ms, COLD_MAX):
+            seq, is_paged = abs(noted), noted < 0
+            if not ready.has_cold(seq):
+                continue
+            reference: Reference | None = None
+            if self._is_dead_lettering:
+                reference = queue.log.read_cold(seq, is_paged)
+                if reference is None:
+                    # It cannot be read now; when it can, it is seen to have expired.
+                    continue
+            ready.strike_cold(seq, is_paged)
+            if reference is None:
+                queue.log.forget_cold(seq, is_paged)
+            else:
+                self._end(reference, reference.message, EXPIRED)
+
+    def _plan(self, now_ms: i64, has_more: bool) -> None:
+        """Say when the clock is to ring next."""
+        ready = self._queue.ready
+        next_ms = now_ms if has_more else self._deadlines.next_ms
+        if self._limits.ttl_ms >= 0:
+            if ready.behind and not ready.at_hand:
+                # What is not cold is at hand at once, else it is when it has been read.
+                self._queue.refill()
+            if ready.at_hand:
+                next_ms = min(next_ms, self._deadline_ms(ready.first().message))
+        if next_ms < NEVER_MS:
+            # What is left of now has its turn when others have had theirs.
+            self._ring_at(max(next_ms, now_ms + 1))
+
+    def _ring_at(self, due_ms: i64) -> None:
+        if due_ms < self._due_ms:
+            self._due_ms = due_ms
+            if not self._is_ringing:
+                self._timers.start(self._clock)
+
+    @property
+    def due_ms(self) -> i64:
+        """When the clock is to ring."""
+        if self._due_ms == NEVER_MS and self._limits.ttl_ms >= 0:
+            # A queue that has just been made: at once.
+            return 0
+        return self._due_ms
+
+    def _follow(self, reference: Reference, message: Message) -> None:
+        queue = self._queue
+        queue.has_deadlines = True
+        queue.ready.deadlines = self._deadlines
+        self._deadlines.add(reference, message.expires_ms)
+
+    def _deadline_ms(self, message: Message) -> i64:
+        deadline_ms = NEVER_MS
+        if self._limits.ttl_ms >= 0:
+            deadline_ms = message.enqueued_ms + self._limits.ttl_ms
+        if message.expires_ms and message.expires_ms < deadline_ms:
+            deadline_ms = message.expires_ms
+        return deadline_ms
+
+    def on_loaded(self, references: list[Reference]) -> None:
+        """These are about to be in memory again."""
+        for reference in references:
+            message = reference.message
+            if message.expires_ms:
+                self._follow(reference, message)
+                self._ring_at(message.expires_ms)
+            count = self._counts.get(int(reference.seq), 0)
+            if count:
+                reference.message = with_delivery_count(message, count)
+
+    def on_window(self) -> None:
+        """A window has been read: its front may have expired."""
+        if self._queue.has_deadlines:
+            self._ring_at(self._timers.now_ms)
+
+    def wants_window(self) -> bool:
+        """Whether the front is to be read although nobody consumes."""
+        return self._limits.ttl_ms >= 0
+
+    def on_purged(self) -> None:
+        """Nothing is ready any more."""
+        self._deadlines.clear()
+
+    # -- messages that come back, or do not -----------------------------------
+
+    def on_settled(self, reference: Reference) -> None:
+        """An unacked one is done with."""
+        if self._counts:
+            self._counts.pop(int(reference.seq), None)
+
+    def reject(self, reference: Reference) -> None:
+        """Settle an unacked one that is not wanted: it may be a dead letter."""
+        self._end(reference, reference.message, REJECTED)
+
+    def may_return(self, reference: Reference) -> bool:
+        """Whether an unacked one goes back to the queue; one that does not is settled.
+
+        Its message tells from now on how often it came back, if that is counted.
+        """
+        limits = self._limits
+        if not limits.counts_deliveries:
+            return True
+        seq = int(reference.seq)
+        count = self._counts.get(seq, 0) + 1
+        if 0 <= limits.delivery_max < count:
+            self._end(reference, reference.message, DELIVERY_LIMIT)
+            return False
+        self._counts[seq] = count
+        reference.message = with_delivery_count(reference.message, count)
+        self._queue.log.note_returned(reference, count)
+        return True
+
+    def on_returned(self, reference: Reference) -> None:
+        """An unacked one is ready again: it may have expired, or be too much."""
+        message = reference.message
+        if message.expires_ms:
+            self._follow(reference, message)
+        deadline_ms = self._deadline_ms(message)
+        if deadline_ms < NEVER_MS:
+            self._ring_at(deadline_ms)
+            if deadline_ms <= self._timers.now_ms:
+                self.expire()
+        self._shorten()
+
+    def on_removed(self, references: list[Reference]) -> None:
+        """Ready ones were taken out, and are nothing any more."""
+        for reference in references:
+            self._deadlines.discard(reference.seq)
+
+    def restore_counts(self, returned: dict[int, Returned]) -> None:
+        """Begin with how often messages had come back before the broker was started."""
+        if self._limits.counts_deliveries:
+            for seq, one in returned.items():
+                self._counts[seq] = int(one.delivery_count)
+
+    def _end(self, reference: Reference, message: Message, reason: str) -> None:
+        """One that is in no line any more: on to the exchange, or gone."""
+        if self._counts:
+            self._counts.pop(int(reference.seq), None)
+        if self._is_dead_lettering:
+            self._dead_letters.move(
+                self._queue,
+                reference,
+                message,
+                reason,
+                self._limits,
+                self._timers.now_ms,
+            )
+        else:
+            self._queue.log.forget(reference, message)
+
+
+@final
+class KeeperClock(Timed):
+    """Rings when a message of the queue expires."""
+
+    def __init__(self, keeper: QueueKeeper) -> None:
+        super().__init__()
+        self._keeper = keeper
+
+    def on_start(self, now_ms: i64) -> i64:
+        """The keeper has said when."""
+        return self._keeper.due_ms
+
+    def on_due(self, now_ms: i64) -> i64:
+        """It is time."""
+        return self._keeper.on_due(now_ms)

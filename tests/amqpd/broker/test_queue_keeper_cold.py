@@ -1,0 +1,271 @@
+"""Rules of queues whose messages are not in memory, and after a restart."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import cast
+
+import pytest
+from pamqp import commands
+from pamqp.common import FieldTable
+
+from amqpd.broker.queue import Queue
+from tests.support.connection_pair import Bench
+from tests.support.content import PERSISTENT_PROPERTIES
+from tests.support.deliveries import ConsumingChannel
+from tests.support.failing_disk import FailingDisk
+from tests.support.little_memory import NOTHING
+from tests.support.ruled import RuledQueues, bodies_of, headers_of
+
+
+class Place:
+    """A directory on which brokers are opened one after the other."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.disk = FailingDisk()
+        self.bench = Bench(directory, self.disk, budgets=NOTHING)
+
+    def restart(self) -> None:
+        """Stop and start."""
+        now_ms = self.bench.now_ms
+        self.bench.close()
+        self.bench = Bench(self.directory, self.disk, budgets=NOTHING)
+        self.bench.now_ms = now_ms
+        self.bench.broker.timers.now_ms = now_ms
+
+    def declare(self, name: str, **table: object) -> Queue:
+        """Declare a durable queue."""
+        arguments: dict[str, object] = {
+            "x-" + key.replace("_", "-"): value for key, value in table.items()
+        }
+        pair = self.bench.connect()
+        table_sent = cast(FieldTable, arguments)
+        sent = commands.Queue.Declare(0, name, durable=True, arguments=table_sent)
+        pair.call(1, sent, commands.Queue.DeclareOk)
+        return self.queue(name)
+
+    def queue(self, name: str) -> Queue:
+        return self.bench.broker.vhosts["/"].queues[name]
+
+    def publish(
+        self,
+        queue: Queue,
+        *bodies: bytes,
+        ttl_ms: int | None = None,
+        is_persistent: bool = True,
+    ) -> None:
+        """Publish."""
+        ruled = RuledQueues(self.bench)
+        properties = PERSISTENT_PROPERTIES if is_persistent else b"\x00\x00"
+        for body in bodies:
+            queue.publish(ruled.message(body, properties, ttl_ms, key=queue.name))
+            ruled.surroundings.keepers.run()
+
+    def page_out(self, queue: Queue) -> None:
+        """Let everything leave memory."""
+        self.bench.sync()
+        self.bench.page_out()
+        assert not queue.has_memory()
+
+
+@pytest.fixture
+def place(fast_path: Path) -> Iterator[Place]:
+    place = Place(fast_path / "d")
+    yield place
+    place.bench.close()
+
+
+@pytest.mark.parametrize("is_persistent", [True, False])
+def test_cold_messages_expire_within_a_second(
+    place: Place, is_persistent: bool
+) -> None:
+    queue = place.declare("q")
+    place.publish(queue, b"1", is_persistent=is_persistent)
+    place.publish(queue, b"2", ttl_ms=500, is_persistent=is_persistent)
+    place.publish(queue, b"3", is_persistent=is_persistent)
+    place.page_out(queue)
+    place.bench.pass_time(0)
+    place.bench.pass_time(1500)
+    assert queue.ready_count == 2
+    assert bodies_of(queue) == [b"1", b"3"]
+    assert queue.ready_count == 0
+
+
+@pytest.mark.parametrize("is_persistent", [True, False])
+def test_cold_messages_that_expire_are_read_to_be_dead_letters(
+    place: Place, is_persistent: bool
+) -> None:
+    dead = place.declare("dead")
+    queue = place.declare("q", dead_letter_exchange="", dead_letter_routing_key="dead")
+    place.publish(queue, b"1", is_persistent=is_persistent)
+    place.publish(queue, b"2", ttl_ms=500, is_persistent=is_persistent)
+    place.page_out(queue)
+    place.bench.pass_time(0)
+    place.bench.pass_time(1500)
+    assert queue.ready_count == 1
+    assert bodies_of(dead) == [b"2"]
+
+
+def test_a_cold_front_is_read_to_see_whether_it_has_expired(place: Place) -> None:
+    queue = place.declare("q", message_ttl=1000)
+    place.publish(queue, b"1", b"2")
+    place.page_out(queue)
+    place.bench.pass_time(0)
+    place.bench.pass_time(999)
+    assert queue.ready_count == 2
+    place.bench.pass_time(1)
+    place.bench.pass_time(0)
+    assert queue.ready_count == 0
+
+
+def test_after_a_restart_a_queue_with_a_time_to_live_goes_on(place: Place) -> None:
+    dead = place.declare("dead")
+    queue = place.declare(
+        "q", message_ttl=1000, dead_letter_exchange="", dead_letter_routing_key="dead"
+    )
+    place.publish(queue, b"1")
+    place.bench.pass_time(600)
+    place.publish(queue, b"2")
+    place.restart()
+    queue, dead = place.queue("q"), place.queue("dead")
+    assert queue.ready_count == 2
+    place.bench.pass_time(400)
+    place.bench.pass_time(0)
+    assert (queue.ready_count, dead.ready_count) == (1, 1)
+    place.bench.pass_time(600)
+    place.bench.pass_time(0)
+    assert bodies_of(dead) == [b"1", b"2"]
+
+
+def test_nothing_is_delivered_after_its_time_after_a_restart(place: Place) -> None:
+    queue = place.declare("q")
+    place.publish(queue, b"1", ttl_ms=100)
+    place.publish(queue, b"2")
+    place.restart()
+    place.bench.pass_time(200)
+    assert bodies_of(place.queue("q")) == [b"2"]
+
+
+def test_drop_head_takes_what_is_cold(place: Place) -> None:
+    dead = place.declare("dead")
+    queue = place.declare(
+        "q", max_length=3, dead_letter_exchange="", dead_letter_routing_key="dead"
+    )
+    place.publish(queue, b"1", b"2", b"3")
+    place.page_out(queue)
+    place.publish(queue, b"4", b"5")
+    assert bodies_of(dead) == [b"1", b"2"]
+    assert bodies_of(queue) == [b"3", b"4", b"5"]
+
+
+def test_octets_of_bodies_are_counted_when_they_are_cold(place: Place) -> None:
+    queue = place.declare("q", max_length_bytes=10)
+    place.publish(queue, b"12345", b"67890")
+    place.page_out(queue)
+    place.publish(queue, b"x")
+    assert queue.ready_count == 2
+    assert bodies_of(queue) == [b"67890", b"x"]
+
+
+def test_returns_are_counted_across_restarts(place: Place) -> None:
+    queue = place.declare("q", delivery_limit=2)
+    place.publish(queue, b"1")
+    place.bench.sync()
+    for count in (1, 2):
+        queue = place.queue("q")
+        reference = queue.get(False)
+        assert reference is not None
+        queue.requeue(reference)
+        place.bench.sync()
+        place.restart()
+        queue = place.queue("q")
+        reference = queue.get(False)
+        assert reference is not None
+        assert headers_of(reference)["x-delivery-count"] == count
+        queue.take_back(reference)
+        queue.unacked_count -= 1
+    reference = place.queue("q").get(False)
+    assert reference is not None
+    place.queue("q").requeue(reference)
+    assert place.queue("q").ready_count == 0
+
+
+def test_a_full_disk_leaves_dead_letters_where_they_are(place: Place) -> None:
+    dead = place.declare("dead")
+    queue = place.declare("q", dead_letter_exchange="", dead_letter_routing_key="dead")
+    place.publish(queue, b"1")
+    place.bench.sync()
+    reference = queue.get(False)
+    assert reference is not None
+    place.disk.is_full = True
+    queue.reject(reference)
+    place.bench.sync()
+    place.disk.is_full = False
+    assert (queue.ready_count, dead.ready_count) == (1, 0)
+    place.restart()
+    assert bodies_of(place.queue("q")) == [b"1"]
+    assert bodies_of(place.queue("dead")) == []
+
+
+def test_what_expires_while_the_disk_is_full_waits_and_is_not_delivered(
+    place: Place,
+) -> None:
+    dead = place.declare("dead")
+    queue = place.declare(
+        "q", message_ttl=100, dead_letter_exchange="", dead_letter_routing_key="dead"
+    )
+    place.publish(queue, b"1")
+    place.bench.sync()
+    place.disk.is_full = True
+    place.bench.pass_time(0)
+    place.bench.pass_time(100)
+    place.bench.sync()
+    assert (queue.ready_count, dead.ready_count) == (1, 0)
+    assert queue.get(False) is None
+    place.disk.is_full = False
+    for _ in range(5):
+        place.bench.pass_time(10_000)
+        place.bench.sync()
+    assert bodies_of(dead) == [b"1"]
+    assert queue.ready_count == 0
+
+
+def test_what_expired_is_not_read_back_before_the_log_knows(place: Place) -> None:
+    dead = place.declare("dead")
+    queue = place.declare("q", dead_letter_exchange="", dead_letter_routing_key="dead")
+    place.publish(queue, b"1")
+    place.publish(queue, b"2", ttl_ms=50)
+    place.publish(queue, b"3")
+    place.bench.sync()
+    place.bench.pass_time(0)
+    place.bench.pass_time(50)
+    place.bench.page_out()
+    assert not queue.has_memory()
+    assert queue.ready_count == 2
+    assert bodies_of(queue) == [b"1", b"3"]
+    assert queue.ready_count == 0
+    assert bodies_of(dead) == [b"2"]
+
+
+def test_a_window_whose_messages_expire_while_it_is_read_is_empty(place: Place) -> None:
+    queue = place.declare("q")
+    place.publish(queue, b"1", b"2", ttl_ms=500)
+    place.page_out(queue)
+    channel = ConsumingChannel()
+    channel.subscribe(queue, "t")
+    place.bench.dispatch()
+    pager = place.bench.broker.pager
+    (load,) = pager.begin_loads(place.bench.now_ms)
+    load.run()
+    place.bench.now_ms += 2000
+    timers = place.bench.broker.timers
+    timers.on_time(place.bench.now_ms)
+    timers.on_time(place.bench.now_ms)
+    assert queue.ready_count == 0
+    pager.complete_load(load, place.bench.now_ms)
+    place.publish(queue, b"3")
+    place.bench.turn()
+    assert channel.take() == [("t", b"3")]
+    assert queue.ready_count == 0

@@ -1,0 +1,116 @@
+"""Dead letters survive SIGKILL, each once.
+
+Publishers with confirms fill a queue whose messages expire, are too many, or are
+rejected, and all become dead letters in another queue. The broker is killed in the
+midst of it. After the restart, and when nothing is left to expire, every confirmed
+message is a dead letter once, and none is there twice.
+"""
+
+from __future__ import annotations
+
+import random
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import pika
+import pika.exceptions
+import pytest
+
+from amqpd.testing import AmqpdServer
+from tests.server.test_kill import (
+    LITTLE_OF_EVERYTHING,
+    ROUNDS,
+    SEED,
+    Journal,
+    drain,
+    run_aio_publishers,
+)
+from tests.support.waiting import eventually
+
+KILL_BEFORE: Final = 3_000
+
+RULES: Final[dict[str, dict[str, Any]]] = {
+    "expired": {"x-message-ttl": 3},
+    "maxlen": {"x-max-length": 50, "x-message-ttl": 1000},
+    "rejected": {"x-message-ttl": 1000},
+}
+
+
+def reject_with_pika(url: str, queue: str, journal: Journal) -> None:
+    """Reject whatever comes until the broker is gone."""
+    try:
+        with pika.BlockingConnection(pika.URLParameters(url)) as connection:
+            channel = connection.channel()
+            channel.basic_qos(prefetch_count=50)
+            for method, _, _ in channel.consume(queue, inactivity_timeout=0.2):
+                if method is not None:
+                    channel.basic_nack(method.delivery_tag, requeue=False)
+                elif journal.is_over.is_set():
+                    return
+    except (pika.exceptions.AMQPError, OSError):
+        assert journal.is_due.is_set(), "the connection was lost before the kill"
+
+
+@pytest.fixture(
+    scope="module", params=["", LITTLE_OF_EVERYTHING], ids=["plenty", "little"]
+)
+def server(
+    tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
+) -> Iterator[AmqpdServer]:
+    data_dir: Path = tmp_path_factory.mktemp("kill-moves") / "data"
+    with AmqpdServer(data_dir=data_dir, config=request.param) as running:
+        yield running
+
+
+def declare(url: str, name: str, reason: str) -> None:
+    arguments = {
+        "x-dead-letter-exchange": "",
+        "x-dead-letter-routing-key": f"{name}-dead",
+        **RULES[reason],
+    }
+    with pika.BlockingConnection(pika.URLParameters(url)) as connection:
+        channel = connection.channel()
+        channel.queue_declare(f"{name}-dead", durable=True)
+        channel.queue_declare(name, durable=True, arguments=arguments)
+
+
+def is_empty(url: str, queue: str) -> Callable[[], bool]:
+    def ask() -> bool:
+        with pika.BlockingConnection(pika.URLParameters(url)) as connection:
+            declared = connection.channel().queue_declare(queue, passive=True)
+            return not declared.method.message_count
+
+    return ask
+
+
+@pytest.mark.parametrize("reason", list(RULES))
+@pytest.mark.parametrize("round_number", range(ROUNDS))
+def test_every_confirmed_message_is_a_dead_letter_once(
+    server: AmqpdServer, round_number: int, reason: str
+) -> None:
+    chance = random.Random(f"{SEED} {round_number} {reason}")
+    kill_after = chance.randrange(1, KILL_BEFORE)
+    print(f"seed {SEED}, round {round_number}: killed after {kill_after} confirms")
+    queue = f"moves-{round_number}-{reason}"
+    journal = Journal(kill_after)
+    declare(server.url, queue, reason)
+    threads = [
+        threading.Thread(target=run_aio_publishers, args=(server.url, queue, journal))
+    ]
+    if reason == "rejected":
+        rejecting = (server.url, queue, journal)
+        threads.append(threading.Thread(target=reject_with_pika, args=rejecting))
+    for thread in threads:
+        thread.start()
+    assert journal.is_due.wait(60)
+    server.kill()
+    journal.is_over.set()
+    for thread in threads:
+        thread.join()
+    server.start()
+    eventually(is_empty(server.url, queue))
+    found = drain(server.url, f"{queue}-dead")
+    assert len(found) == len(set(found)), "a message is there twice"
+    assert journal.confirmed <= set(found), "a confirmed message is lost"

@@ -1,0 +1,181 @@
+"""How much, how long, how often: lengths, overflow, times to live, delivery limits."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from pamqp import commands
+from pamqp.commands import Basic, Queue
+
+from tests.support.content import short_string
+from tests.support.differences import Expectations
+from tests.support.raw_client import RawClient, channel_closed
+from tests.support.waiting import eventually
+from tests.support.wiring import Wiring
+
+EXPIRATION = 0x0100
+
+
+def declare(wiring: Wiring, arguments: dict[str, Any]) -> str:
+    name = wiring.fresh_name()
+    method = Queue.Declare(0, name, exclusive=True, arguments=arguments)
+    wiring.client.call(1, method, Queue.DeclareOk)
+    return name
+
+
+def count(wiring: Wiring, queue: str) -> int:
+    method = Queue.Declare(0, queue, passive=True)
+    return wiring.client.call(1, method, Queue.DeclareOk).message_count or 0
+
+
+def expiring(text: str) -> bytes:
+    return EXPIRATION.to_bytes(2, "big") + short_string(text)
+
+
+def publish(wiring: Wiring, queue: str, body: bytes, properties: bytes) -> None:
+    wiring.client.publish(1, Basic.Publish(0, "", queue), body, properties)
+
+
+def answer(wiring: Wiring, queue: str, body: bytes = b"x") -> type[object]:
+    """Publish; return the kind of the answer."""
+    publish(wiring, queue, body, b"\x00\x00")
+    return type(wiring.client.next_frame().method)
+
+
+def test_the_oldest_go_when_there_are_too_many(wiring: Wiring) -> None:
+    queue = declare(wiring, {"x-max-length": 2})
+    for body in (b"1", b"2", b"3", b"4"):
+        wiring.send("", queue, body)
+    assert count(wiring, queue) == 2
+    assert wiring.bodies(queue) == [b"3", b"4"]
+
+
+def test_octets_of_bodies_are_counted(wiring: Wiring) -> None:
+    queue = declare(wiring, {"x-max-length-bytes": 10})
+    for body in (b"12345", b"67890", b"x"):
+        wiring.send("", queue, body)
+    assert wiring.bodies(queue) == [b"67890", b"x"]
+
+
+@pytest.mark.parametrize("overflow", ["reject-publish", "reject-publish-dlx"])
+def test_a_full_queue_refuses_and_says_so(wiring: Wiring, overflow: str) -> None:
+    queue = declare(wiring, {"x-max-length": 1, "x-overflow": overflow})
+    assert answer(wiring, queue, b"1") is Basic.Ack
+    assert answer(wiring, queue, b"2") is Basic.Nack
+    assert wiring.bodies(queue) == [b"1"]
+    assert answer(wiring, queue, b"3") is Basic.Ack
+
+
+def test_one_queue_that_refuses_is_a_nack_for_all(wiring: Wiring) -> None:
+    exchange = wiring.exchange("fanout")
+    full = declare(wiring, {"x-max-length": 0, "x-overflow": "reject-publish"})
+    other = wiring.queue(exchange)
+    wiring.bind(full, exchange)
+    wiring.client.publish(1, Basic.Publish(0, exchange, "k"), b"x")
+    assert isinstance(wiring.client.next_frame().method, Basic.Nack)
+    assert wiring.bodies(other) == [b"x"]
+
+
+def test_what_is_refused_can_be_a_dead_letter(wiring: Wiring) -> None:
+    dead = wiring.queue()
+    queue = declare(
+        wiring,
+        {
+            "x-max-length": 1,
+            "x-overflow": "reject-publish-dlx",
+            "x-dead-letter-exchange": "",
+            "x-dead-letter-routing-key": dead,
+        },
+    )
+    assert answer(wiring, queue, b"1") is Basic.Ack
+    assert answer(wiring, queue, b"2") is Basic.Nack
+    eventually(lambda: count(wiring, dead) == 1)
+    assert wiring.bodies(dead) == [b"2"]
+
+
+def test_a_transaction_that_a_queue_refuses_fails(
+    client: RawClient, wiring: Wiring
+) -> None:
+    queue = declare(wiring, {"x-max-length": 1, "x-overflow": "reject-publish"})
+    client.open_channel(2)
+    client.call(2, commands.Tx.Select(), commands.Tx.SelectOk)
+    for body in (b"1", b"2"):
+        client.publish(2, Basic.Publish(0, "", queue), body)
+    client.send_method(2, commands.Tx.Commit())
+    text = "PRECONDITION_FAILED - partial tx completion"
+    assert client.expect_close(2) == channel_closed(406, text, 90, 20)
+    assert wiring.bodies(queue) == [b"1"]
+
+
+def test_messages_of_a_queue_expire(wiring: Wiring) -> None:
+    queue = declare(wiring, {"x-message-ttl": 30})
+    wiring.send("", queue, b"x")
+    eventually(lambda: count(wiring, queue) == 0)
+
+
+def test_a_message_with_a_time_of_its_own_expires(wiring: Wiring) -> None:
+    queue = wiring.queue()
+    wiring.send("", queue, b"x", expiring("30"))
+    eventually(lambda: count(wiring, queue) == 0)
+
+
+def test_a_message_expires_behind_one_that_does_not(
+    wiring: Wiring, expectations: Expectations
+) -> None:
+    queue = wiring.queue()
+    wiring.send("", queue, b"stays")
+    wiring.send("", queue, b"goes", expiring("1"))
+    if expectations.differ("expiry-in-place"):
+        assert count(wiring, queue) == 2
+    else:
+        eventually(lambda: count(wiring, queue) == 1)
+        assert wiring.bodies(queue) == [b"stays"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "properties"),
+    [({"x-message-ttl": 0}, b"\x00\x00"), ({}, expiring("0"))],
+)
+def test_without_time_it_is_delivered_at_once_or_never(
+    wiring: Wiring, arguments: dict[str, Any], properties: bytes
+) -> None:
+    queue = declare(wiring, arguments)
+    wiring.send("", queue, b"lost", properties)
+    assert count(wiring, queue) == 0
+    consume = Basic.Consume(0, queue, "t")
+    wiring.client.call(1, consume, Basic.ConsumeOk)
+    publish(wiring, queue, b"now", properties)
+    frames = [wiring.client.next_frame() for _ in range(4)]
+    methods = [frame.method for frame in frames if frame.kind == 1]
+    assert {type(method) for method in methods} == {Basic.Deliver, Basic.Ack}
+    assert frames[-1].payload == b"now" or frames[-2].payload == b"now"
+
+
+def test_what_comes_back_keeps_its_deadline(wiring: Wiring) -> None:
+    queue = declare(wiring, {"x-message-ttl": 60})
+    wiring.send("", queue, b"x")
+    message = wiring.client.get(queue, no_ack=False)
+    assert message is not None and isinstance(message.method, Basic.GetOk)
+    nack = Basic.Nack(message.method.delivery_tag or 0, False, True)
+    wiring.client.send_method(1, nack)
+    eventually(lambda: count(wiring, queue) == 0)
+
+
+def test_a_delivery_limit_is_for_every_queue(
+    wiring: Wiring, expectations: Expectations
+) -> None:
+    name = wiring.fresh_name()
+    arguments: Any = {"x-delivery-limit": 0}
+    method = Queue.Declare(0, name, exclusive=True, arguments=arguments)
+    if expectations.differ("delivery-limit-of-every-queue"):
+        wiring.client.send_method(1, method)
+        assert wiring.client.expect_close(1).code == 406
+        return
+    wiring.client.call(1, method, Queue.DeclareOk)
+    wiring.send("", name, b"x")
+    message = wiring.client.get(name, no_ack=False)
+    assert message is not None and isinstance(message.method, Basic.GetOk)
+    nack = Basic.Nack(message.method.delivery_tag or 0, False, True)
+    wiring.client.send_method(1, nack)
+    assert count(wiring, name) == 0
