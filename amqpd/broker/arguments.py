@@ -113,19 +113,6 @@ _APPLIED: Final = frozenset(
     }
 )
 
-# What does nothing yet if there are priorities.
-_NOT_WITH_PRIORITIES: Final = frozenset(
-    {
-        MESSAGE_TTL,
-        MAX_LENGTH,
-        MAX_LENGTH_BYTES,
-        OVERFLOW,
-        DEAD_LETTER_EXCHANGE,
-        DEAD_LETTER_ROUTING_KEY,
-        DELIVERY_LIMIT,
-    }
-)
-
 # Values as RabbitMQ's list of validators has them; what is not listed is free.
 _POSITIVE_TIMES: Final = frozenset({EXPIRES})
 _TIMES: Final = frozenset({MESSAGE_TTL})
@@ -333,8 +320,6 @@ def check_same_property(
 def not_applied(table: dict[str, object]) -> list[str]:
     """Name the arguments that are accepted and compared but do nothing yet."""
     applied = _APPLIED | _WITHOUT_EFFECT
-    if priority_level_count(table) > 1:
-        applied -= _NOT_WITH_PRIORITIES
     return [
         key for key in _KNOWN[queue_type(table)] if key in table and key not in applied
     ]

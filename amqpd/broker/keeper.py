@@ -10,7 +10,7 @@ them adds itself to what the log was given last:
 
 from typing import final
 
-from amqpd.broker.delivery import Reference
+from amqpd.broker.delivery import Reference, ReferenceOwner
 from amqpd.broker.message import Message
 from store.record import Returned
 
@@ -21,6 +21,14 @@ class Keeper:
     def __init__(self) -> None:
         # Whether it is marked in the round.
         self.is_marked = False
+
+    def for_level(self, level: ReferenceOwner) -> "Keeper":
+        """Return a keeper for a level of the queue: the lengths are those of all."""
+        raise NotImplementedError
+
+    def drop(self, reference: Reference) -> None:
+        """The first of too many was taken out."""
+        raise NotImplementedError
 
     def on_published(self, message: Message, reference: Reference) -> None:
         """A message is the last one of the queue now."""

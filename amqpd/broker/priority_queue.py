@@ -83,11 +83,18 @@ class PriorityQueue(Queue):
         level = self._by_priority[priority]
         if level is None:
             level = PriorityLevel(self, priority, self._dispatch, self._pager)
+            if self.keeper is not None:
+                level.keeper = self.keeper.for_level(level)
             self._by_priority[priority] = level
             self._levels = [
                 used for used in reversed(self._by_priority) if used is not None
             ]
         return level
+
+    def parts(self) -> list[Queue]:
+        """The levels that were ever used, the highest first, and this one."""
+        parts: list[Queue] = [*self._levels, self]
+        return parts
 
     def _top(self) -> Queue | None:
         """The highest level that has anything ready, in memory or not."""
@@ -127,7 +134,10 @@ class PriorityQueue(Queue):
                 if not no_ack:
                     self.unacked_count += 1
                 return reference
-            # The log has lost what the level had.
+            if top.has_ready():
+                # What is first has expired and cannot go: the disk is full.
+                return None
+            # The log has lost what the level had, or it has expired.
 
     def dispatch(self, messages_max: i64, size_max: i64) -> bool:
         """Deliver a run of the highest level; return whether more could be delivered.
@@ -213,6 +223,18 @@ class PriorityLevel(Queue):
             return
         self._face.unacked_count -= 1
         super().settle(reference)
+
+    def reject(self, reference: Reference) -> None:
+        """An unacked reference is not wanted: it may be a dead letter."""
+        if self.is_deleted:
+            return
+        self._face.unacked_count -= 1
+        super().reject(reference)
+
+    def take_back(self, reference: Reference) -> None:
+        """The disk refused to have a message moved elsewhere: it is still here."""
+        super().take_back(reference)
+        self._face.wake()
 
     def requeue(self, reference: Reference) -> None:
         """An unacked reference goes back to its place in its level."""

@@ -15,6 +15,9 @@ the broker's timers; a turn does a bounded number and comes back for the rest.
 A message with no time at all (0) is delivered to a consumer that has room as soon as
 all its queues have it, and expires if there is none; in the same way a queue that is
 too long first gives its consumers what they can take.
+
+Of a queue with priorities each level has a keeper, and what is too long are all levels
+together: the first of the highest goes, as in RabbitMQ.
 """
 
 from typing import Final, final
@@ -30,12 +33,13 @@ from amqpd.broker.death import (
     REJECTED,
     with_delivery_count,
 )
-from amqpd.broker.delivery import Reference
+from amqpd.broker.delivery import Reference, ReferenceOwner
 from amqpd.broker.dispatch import VISIT_MESSAGES_MAX, VISIT_SIZE_MAX
 from amqpd.broker.errors import ResourceError
 from amqpd.broker.keeper import Keeper, KeepersRound
 from amqpd.broker.limits import Limits, Overflow
 from amqpd.broker.message import Message
+from amqpd.broker.priority_queue import PriorityQueue
 from amqpd.broker.queue import Queue
 from amqpd.broker.timers import NEVER_MS, Timed, Timers
 from store.record import Returned
@@ -58,9 +62,12 @@ class QueueKeeper(Keeper):
         dead_letters: DeadLetters,
         timers: Timers,
         keepers: KeepersRound,
+        face: Queue | None = None,
     ) -> None:
         super().__init__()
         self._queue = queue
+        # All levels together, if the queue is one of several.
+        self._whole: Queue = queue if face is None else face
         self._limits = limits
         self._dead_letters = dead_letters
         self._timers = timers
@@ -89,6 +96,22 @@ class QueueKeeper(Keeper):
         if limits.ttl_ms >= 0:
             # What is there already: the front is looked at when the clock starts.
             timers.start(self._clock)
+
+    def for_level(self, level: ReferenceOwner) -> Keeper:
+        """Return a keeper for a level of the queue: the lengths are those of all."""
+        assert isinstance(level, Queue)
+        return QueueKeeper(
+            level,
+            self._limits,
+            self._dead_letters,
+            self._timers,
+            self._keepers,
+            self._queue,
+        )
+
+    def _parts(self) -> list[Queue]:
+        whole = self._whole
+        return whole.parts() if isinstance(whole, PriorityQueue) else [whole]
 
     # -- messages that come ---------------------------------------------------
 
@@ -121,7 +144,7 @@ class QueueKeeper(Keeper):
             return
         self._is_busy = True
         try:
-            self._queue.dispatch(VISIT_MESSAGES_MAX, VISIT_SIZE_MAX)
+            self._whole.dispatch(VISIT_MESSAGES_MAX, VISIT_SIZE_MAX)
         finally:
             self._is_busy = False
 
@@ -149,29 +172,38 @@ class QueueKeeper(Keeper):
 
     def _is_too_long(self, more: i64, size: i64) -> bool:
         limits = self._limits
-        ready = self._queue.ready
-        if limits.length_max >= 0 and ready.count + more > limits.length_max:
+        if 0 <= limits.length_max < self._whole.ready_count + more:
             return True
         if limits.size_max < 0:
             return False
-        return ready.body_size + ready.cold_body_size + size > limits.size_max
+        for part in self._parts():
+            size += part.ready.body_size + part.ready.cold_body_size
+        return size > limits.size_max
 
     def _shorten(self) -> None:
         if self._limits.overflow is not Overflow.DROP_HEAD:
             return
-        queue = self._queue
-        while self._is_too_long(0, 0) and queue.ready.count:
-            if self._is_stuck:
+        while self._is_too_long(0, 0) and self._whole.ready_count:
+            if self._is_stuck or not self._drop_first():
                 return
-            try:
-                queue.read_in_place()
-            except ResourceError:
-                return
-            if not queue.ready.at_hand:
-                return
-            reference = queue.ready.pop()
-            self._deadlines.discard(reference.seq)
-            self._end(reference, reference.message, MAXLEN)
+
+    def _drop_first(self) -> bool:
+        """Drop the first of the highest level; return False if it cannot be read."""
+        for part in self._parts():
+            if part.ready.count:
+                try:
+                    part.read_in_place()
+                except ResourceError:
+                    return False
+                if part.ready.at_hand and part.keeper is not None:
+                    part.keeper.drop(part.ready.pop())
+                    return True
+        return False
+
+    def drop(self, reference: Reference) -> None:
+        """The first of too many was taken out."""
+        self._deadlines.discard(reference.seq)
+        self._end(reference, reference.message, MAXLEN)
 
     # -- messages that expire -------------------------------------------------
 
@@ -230,7 +262,7 @@ class QueueKeeper(Keeper):
             self.expire()
         finally:
             self._is_ringing = False
-        self._queue.wake()
+        self._whole.wake()
         return self._due_ms
 
     def _expire(self, now_ms: i64) -> None:

@@ -219,7 +219,7 @@ class Topology:
         surroundings = self.surroundings
         level_count = priority_level_count(arguments.table)
         if level_count > 1:
-            return PriorityQueue(
+            queue: Queue = PriorityQueue(
                 queue_id,
                 name,
                 self.name,
@@ -232,18 +232,19 @@ class Topology:
                 surroundings.pager,
                 level_count - 1,
             )
-        queue = Queue(
-            queue_id,
-            name,
-            self.name,
-            durable,
-            auto_delete,
-            owner,
-            arguments.table,
-            arguments.raw,
-            surroundings.dispatch,
-            surroundings.pager,
-        )
+        else:
+            queue = Queue(
+                queue_id,
+                name,
+                self.name,
+                durable,
+                auto_delete,
+                owner,
+                arguments.table,
+                arguments.raw,
+                surroundings.dispatch,
+                surroundings.pager,
+            )
         queue.keeper = QueueKeeper(
             queue,
             Limits(arguments.table),

@@ -417,3 +417,70 @@ def test_names_that_nothing_can_have_lead_nowhere(ruled: RuledQueues) -> None:
         queue.reject(get(queue))
         assert int(queue.unacked_count) == 0
         ruled.topology.delete_queue_now(queue)
+
+
+# -- with priorities ----------------------------------------------------------
+
+
+def publish_at(ruled: RuledQueues, queue: Queue, *priorities: int) -> None:
+    """Publish a message at each priority; its body is the priority."""
+    for priority in priorities:
+        properties = b"\x08\x00" + bytes([priority])
+        queue.publish(ruled.message(b"%d" % priority, properties, key=queue.name))
+        ruled.surroundings.keepers.run()
+
+
+def test_levels_are_too_long_together_and_the_first_to_be_delivered_goes(
+    ruled: RuledQueues,
+) -> None:
+    dead = ruled.make("dead")
+    queue = ruled.make(
+        "q",
+        max_priority=9,
+        max_length=2,
+        dead_letter_exchange="",
+        dead_letter_routing_key="dead",
+    )
+    publish_at(ruled, queue, 0, 5, 3)
+    assert queue.ready_count == 2
+    assert bodies_of(dead) == [b"5"]
+    assert bodies_of(queue) == [b"3", b"0"]
+
+
+def test_messages_of_every_level_expire(ruled: RuledQueues) -> None:
+    queue = ruled.make("q", max_priority=9, message_ttl=50)
+    publish_at(ruled, queue, 0, 5, 9)
+    ruled.bench.pass_time(50)
+    assert queue.ready_count == 0
+
+
+def test_a_rejected_message_of_a_level_is_a_dead_letter(ruled: RuledQueues) -> None:
+    dead = ruled.make("dead")
+    queue = ruled.make(
+        "q", max_priority=9, dead_letter_exchange="", dead_letter_routing_key="dead"
+    )
+    publish_at(ruled, queue, 5)
+    reference = get(queue)
+    reference.queue.reject(reference)
+    assert (queue.ready_count, int(queue.unacked_count)) == (0, 0)
+    assert deaths(get(dead)) == [("q", "rejected", 1)]
+
+
+def test_a_full_queue_of_levels_refuses(ruled: RuledQueues) -> None:
+    queue = ruled.make(
+        "q", max_priority=9, max_length_bytes=5, overflow="reject-publish"
+    )
+    publish_at(ruled, queue, 9, 1)
+    ruled.publish(queue, b"1234", b"123")
+    assert bodies_of(queue) == [b"9", b"1", b"123"]
+
+
+def test_returns_of_every_level_are_counted(ruled: RuledQueues) -> None:
+    queue = ruled.make("q", max_priority=9, delivery_limit=1)
+    publish_at(ruled, queue, 5)
+    reference = get(queue)
+    reference.queue.requeue(reference)
+    reference = get(queue)
+    assert headers_of(reference)["x-delivery-count"] == 1
+    reference.queue.requeue(reference)
+    assert (queue.ready_count, int(queue.unacked_count)) == (0, 0)
