@@ -8,6 +8,7 @@ Both block: nobody is connected yet.
 
 from typing import Final, Generic, TypeVar, final
 
+from store.checkpoint_files import KeptCheckpoints
 from store.cold_store import ColdStore
 from store.errors import StoreError
 from store.filesystem import FileSystem
@@ -80,37 +81,16 @@ def open_store(
         True,
     )
     is_disk_full = not segments.open() or not reserve.allocate()
-    statistics = StoreStatistics()
-    cold = ColdStore(
-        filesystem,
+    store: MessageStore[T] = _store_of(
+        directory,
         log,
-        f"{directory}/{QUARANTINE_NAME}",
-        store_uuid,
-        recovered.index,
-        statistics,
-        options.cold_cache_size,
-    )
-    maintenance = Maintenance(
         filesystem,
-        log,
-        store_uuid,
         options,
-        recovered.index,
-        recovered.checkpoints,
-        statistics,
-        now_ms,
-    )
-    store: MessageStore[T] = MessageStore(
+        store_uuid,
         segments,
         recovered.index,
-        cold,
-        maintenance,
-        statistics,
-        store_uuid,
-        options.confirms_early,
-        False,
+        recovered.checkpoints,
         is_disk_full,
-        options.reserve_probe_ms,
         now_ms,
     )
     return Opened(store, recovered.queues, recovered.report)
@@ -136,20 +116,46 @@ def open_paging(
     segments = SegmentSet(
         filesystem, log, _NO_UUID, options.segment_size, reserve, 1, 1, False
     )
-    is_disk_full = not segments.open()
-    index, statistics = Index(), StoreStatistics()
-    quarantine = f"{directory}/{QUARANTINE_NAME}"
+    return _store_of(
+        directory,
+        log,
+        filesystem,
+        options,
+        _NO_UUID,
+        segments,
+        Index(),
+        None,
+        not segments.open(),
+        now_ms,
+    )
+
+
+def _store_of(
+    directory: str,
+    log: str,
+    filesystem: FileSystem,
+    options: StoreOptions,
+    store_uuid: bytes,
+    segments: SegmentSet,
+    index: Index,
+    checkpoints: KeptCheckpoints | None,
+    is_disk_full: bool,
+    now_ms: int,
+) -> MessageStore[T]:
+    """Put a store together; one without checkpoints does not outlive the process."""
+    is_volatile = checkpoints is None
+    statistics = StoreStatistics()
     cold = ColdStore(
         filesystem,
         log,
-        quarantine,
-        _NO_UUID,
+        f"{directory}/{QUARANTINE_NAME}",
+        store_uuid,
         index,
         statistics,
         options.cold_cache_size,
     )
     maintenance = Maintenance(
-        filesystem, log, _NO_UUID, options, index, None, statistics, now_ms
+        filesystem, log, store_uuid, options, index, checkpoints, statistics, now_ms
     )
     return MessageStore(
         segments,
@@ -157,9 +163,9 @@ def open_paging(
         cold,
         maintenance,
         statistics,
-        _NO_UUID,
-        False,
-        True,
+        store_uuid,
+        options.confirms_early and not is_volatile,
+        is_volatile,
         is_disk_full,
         options.reserve_probe_ms,
         now_ms,
