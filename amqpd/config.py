@@ -58,6 +58,7 @@ class Config:
     load_definitions: Path | None
     log_level: str
     log_format: str
+    prometheus_port: int
     compat_identity: str
     compat_x_death: str
     store_segment_size: int

@@ -27,7 +27,7 @@ import resource
 import signal
 import sys
 from collections.abc import Callable
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from amqpd import __version__, build_kind
 from amqpd.clock import Clock
@@ -38,6 +38,9 @@ from amqpd.opening import DefinitionsUnreadable, Opened, open_rooms
 from amqpd.protocol.control import ConnectionOptions
 from amqpd.protocol.handshake import HandshakeOptions
 from store.errors import AlreadyLocked, StoreError
+
+if TYPE_CHECKING:
+    from amqpd.http.prometheus import MetricsEndpoint
 
 logger = logging.getLogger("amqpd.launcher")
 
@@ -125,6 +128,11 @@ class Daemon:
             self._on_fatal,
         )
         await server.start()
+        try:
+            metrics = self._start_metrics(server)
+        except ListenFailed:
+            await server.stop("shutdown")
+            raise
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._on_signal, number)
@@ -136,8 +144,30 @@ class Daemon:
         sys.stdout.write(line + "\n")
         sys.stdout.flush()
         await self._end.wait()
-        await server.stop("shutdown")
+        stopping = [server.stop("shutdown")]
+        if metrics is not None:
+            stopping.append(metrics.stop())
+        await asyncio.gather(*stopping)
         return self._exit_code
+
+    def _start_metrics(self, server: Server) -> MetricsEndpoint | None:
+        port = self._loaded.config.prometheus_port
+        if port == 0:
+            return None
+        # Only here: it takes as long as all other imports together.
+        from amqpd.http.prometheus import MetricsEndpoint
+
+        metrics = MetricsEndpoint(self._opened.broker, server.ticker)
+        for address in server.bound_addresses():
+            try:
+                metrics.listen(address, port)
+            except OSError as error:
+                raise ListenFailed(
+                    f"cannot listen on {address} port {port}: {error.strerror}; choose "
+                    "another --prometheus-port (0 is none), or stop what is using it"
+                ) from error
+        logger.info("metrics are at port %d, /metrics", port)
+        return metrics
 
     def _on_signal(self, number: signal.Signals) -> None:
         logger.info("%s received, stopping", number.name)

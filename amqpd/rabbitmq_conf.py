@@ -30,6 +30,7 @@ _SAME: Final = {
     "heartbeat": "heartbeat_s",
     "load_definitions": "load_definitions",
     "max_message_size": "max_message_size",
+    "prometheus.tcp.port": "prometheus.port",
 }
 #: Keys that name what is so here anyway, with the values for which that is true.
 _ALREADY_SO: Final = {

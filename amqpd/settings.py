@@ -182,6 +182,7 @@ SETTINGS: Final = (
     Setting("load_definitions", FilePath(), None),
     Setting("log.level", Choice(("debug", "info", "warning", "error")), "info"),
     Setting("log.format", Choice(("text", "json")), "text"),
+    Setting("prometheus.port", Integer(0, 65535), 15692),
     Setting("compat.identity", Choice(("rabbitmq-3.13", "amqpd")), "rabbitmq-3.13"),
     Setting("compat.x_death", Choice(("keep", "drop")), "keep"),
     Setting("store.segment_size", Integer(64 * 1024, 1024 * _MIB), 16 * _MIB),

@@ -82,7 +82,8 @@ class AmqpdServer:
                 there, guest and "/" exist only if they are among them.
             env: added to the environment, from which AMQPD_* and RABBITMQ_* of the
                 developer's own shell are taken out.
-            args: more arguments of `amqpd serve`.
+            args: more arguments of `amqpd serve`; /metrics is there if they have a
+                `--prometheus-port`.
             command: what stands before `serve`; None is `amqpd_command()`.
             timeout_s: how long a start or a stop may take.
         """
@@ -96,6 +97,8 @@ class AmqpdServer:
         self._command += ["--data-dir", str(self.data_dir), "--host", "127.0.0.1"]
         self._command += args
         self._env = _clean_environment()
+        # Several may run at once, and it is not the broker's port they are known by.
+        self._env["AMQPD_PROMETHEUS_PORT"] = "0"
         if config is not None:
             path = self._temporary / "amqpd.toml"
             path.write_text(config, encoding="utf-8")

@@ -110,7 +110,7 @@ class MessageStore(Generic[T]):
         self._is_index_planned = False
         # Append numbers below it are in the index: `begin_read` finds them.
         self.written_base: i64 = 1
-        self._waiting = WaitingMessages()
+        self._waiting = WaitingMessages(statistics)
         # Moves that are in no batch yet, and those of refused batches.
         self._moves: list[Move] = []
         self._undone: list[Move] = []
@@ -264,6 +264,11 @@ class MessageStore(Generic[T]):
         return not self._waiters.is_empty
 
     @property
+    def waiting_count(self) -> i64:
+        """Return how many numbers wait for a sync, or are in one."""
+        return self._waiters.count
+
+    @property
     def has_work(self) -> bool:
         """Say whether a step has anything to do."""
         return (
@@ -370,6 +375,8 @@ class MessageStore(Generic[T]):
             self._accept(step, result)
         if self._in_flight == 0 and not self._undurable:
             self._facts.clear_forgotten()
+        self._waiters.note_told(result.durable)
+        self._waiters.note_told(result.refused)
         result.disk_full = self._is_disk_full
         return result
 

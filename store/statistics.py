@@ -10,6 +10,7 @@ from mypy_extensions import i64
 
 # Upper bounds of the buckets of sync times, in seconds; one more is for all above.
 SYNC_BUCKETS: Final = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.5, 1.0)
+_INFINITY: Final = float("inf")
 
 
 @final
@@ -51,3 +52,13 @@ class StoreStatistics:
         while at < len(SYNC_BUCKETS) and seconds > SYNC_BUCKETS[at]:
             at += 1
         self.sync_buckets[at] += 1
+
+    def syncs_within(self) -> list[tuple[float, int]]:
+        """Return how many syncs took at most so long; the last bound is infinity."""
+        within: list[tuple[float, int]] = []
+        count = 0
+        for at in range(len(self.sync_buckets)):
+            count += self.sync_buckets[at]
+            bound = SYNC_BUCKETS[at] if at < len(SYNC_BUCKETS) else _INFINITY
+            within.append((bound, count))
+        return within

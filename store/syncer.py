@@ -64,11 +64,16 @@ class SyncResult(Generic[T]):
 
 @final
 class Waiters(Generic[T]):
-    """Everybody who waits and was not taken into a sync yet."""
+    """Everybody who waits and was not taken into a sync yet.
 
-    __slots__ = ("_attached", "_latest", "_waiting")
+    The count goes on until they are told: it has those in a sync, too.
+    """
+
+    __slots__ = ("_attached", "_latest", "_waiting", "count")
 
     def __init__(self) -> None:
+        # Numbers that wait, in all ranges.
+        self.count: i64 = 0
         self._attached: list[Waiting[T]] = []
         self._waiting: list[Waiting[T]] = []
         # Each token's newest range: what adjoins it is added to it.
@@ -81,6 +86,7 @@ class Waiters(Generic[T]):
 
     def add(self, token: T, first: i64, last: i64) -> None:
         """Let `token` wait with a range of its numbers."""
+        self.count += last - first + 1
         latest = self._latest.get(token)
         if latest is not None and latest.last + 1 == first:
             latest.last = last
@@ -104,6 +110,11 @@ class Waiters(Generic[T]):
         self._waiting = []
         self._latest = {}
         return taken
+
+    def note_told(self, told: list[Waiting[T]]) -> None:
+        """These were taken, and are being told now."""
+        for waiting in told:
+            self.count -= waiting.last - waiting.first + 1
 
 
 def divide(

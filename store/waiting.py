@@ -14,6 +14,7 @@ from mypy_extensions import i64, mypyc_attr
 
 from store.batch import BatchWriter
 from store.record import DESTINATION_SIZE, MESSAGE_OVERHEAD
+from store.statistics import StoreStatistics
 
 _ELIDED: i64 = -1
 
@@ -142,9 +143,10 @@ class WaitingDestinations:
 class WaitingMessages:
     """The list of the waiting, and how much they would take in the log."""
 
-    __slots__ = ("base", "bytes_waiting", "messages")
+    __slots__ = ("_statistics", "base", "bytes_waiting", "messages")
 
-    def __init__(self) -> None:
+    def __init__(self, statistics: StoreStatistics) -> None:
+        self._statistics = statistics
         self.base: i64 = 1
         self.bytes_waiting: i64 = 0
         # None stands for a message whose destinations were all elided.
@@ -172,7 +174,12 @@ class WaitingMessages:
         """Elide a destination of a message that is still waiting."""
         index = number - self.base
         message = self.messages[index]
-        if message is not None and message.elide(queue_id):
+        if message is None:
+            return
+        before = message.live
+        is_gone = message.elide(queue_id)
+        self._statistics.elided += before - message.live
+        if is_gone:
             self.messages[index] = None
             self.bytes_waiting -= message.size
 

@@ -36,6 +36,11 @@ class Durability:
         return self._store.is_wanted
 
     @property
+    def waiting_count(self) -> i64:
+        """How many confirms, commits and purges wait, also those in a sync."""
+        return self._store.waiting_count
+
+    @property
     def confirms_early(self) -> bool:
         """Whether a write is enough for those who wait."""
         return self._store.confirms_early

@@ -19,6 +19,7 @@ from typing import Final, cast, final
 
 from amqpd.broker.broker import Broker
 from amqpd.broker.ports import Step
+from amqpd.net.wait_age import WaitAge
 from amqpd.net.worker import Worker
 
 logger = logging.getLogger("amqpd.disk")
@@ -63,6 +64,7 @@ class Disk:
     ) -> None:
         self.is_behind = False
         self.is_failed = False
+        self.wait_age = WaitAge()
         self._broker = broker
         self._loop = loop
         self._now_ms = now_ms
@@ -115,10 +117,13 @@ class Disk:
 
     def _begin_log(self, now_ms: int) -> None:
         durability = self._broker.durability
+        if durability.is_wanted:
+            self.wait_age.on_wanted(now_ms)
         is_write_enough = durability.is_wanted and durability.confirms_early
         if durability.bytes_waiting >= WRITE_SIZE or is_write_enough:
             step = durability.begin(False, now_ms)
             if step is not None:
+                self.wait_age.on_begun(durability.is_wanted)
                 self._writer.submit(step, self._write_done)
         is_wanted = durability.is_wanted and not is_write_enough
         is_wanted = is_wanted or (self._syncs_always and durability.has_work)
@@ -141,11 +146,15 @@ class Disk:
         self._submit_paging(now_ms)
 
     def _sync(self, now_ms: int) -> None:
-        step = self._broker.durability.begin(True, now_ms)
+        durability = self._broker.durability
+        if durability.is_wanted:
+            self.wait_age.on_wanted(now_ms)
+        step = durability.begin(True, now_ms)
         if step is not None:
             self._syncs_in_flight += 1
+            self.wait_age.on_begun(durability.is_wanted)
             self._writer.submit(TimedStep(step), self._sync_done)
-        elif self._broker.durability.has_work:
+        elif durability.has_work:
             # A disk that is full is asked again.
             self._start_tick()
 
@@ -162,6 +171,7 @@ class Disk:
             # Ours to mend; but nobody may wait for ever for what this step carried.
             logger.exception("a step of the log could not be completed")
             fatal = error
+        self.wait_age.on_done(self._broker.durability.is_wanted)
         self._end_step(fatal)
 
     def _end_step(self, fatal: BaseException | None) -> None:

@@ -87,6 +87,14 @@ class Server:
         """How many sockets are open."""
         return len(self._members)
 
+    def bound_addresses(self) -> list[str]:
+        """The IP addresses that are listened on; a name may stand for several."""
+        return [
+            str(bound.getsockname()[0])
+            for listener in self._listeners
+            for bound in listener.sockets
+        ]
+
     async def _listen(self, host: str, is_optional: bool) -> None:
         try:
             listener = await self._loop.create_server(

@@ -78,6 +78,11 @@ class Ticker:
         """Whether so much waits for the disk that no socket is to be read."""
         return self.disk.is_behind
 
+    @property
+    def wait_seconds(self) -> float:
+        """How long whoever waits longest for a sync has waited."""
+        return self.disk.wait_age.age_ms(self._clock.now_ms()) / 1000
+
     def now_ms(self) -> int:
         """The time that is handed to everybody else."""
         now_ms = self._clock.now_ms()

@@ -25,6 +25,7 @@ def settings(conf: RabbitmqConf) -> dict[str, str]:
         ("log.console.formatter = json", {"log.format": "json"}),
         ("log.console.formatter = plaintext", {"log.format": "text"}),
         ("cluster_name = blue", {"cluster_name": "blue"}),
+        ("prometheus.tcp.port = 15693", {"prometheus.port": "15693"}),
     ],
 )
 def test_a_known_key_becomes_our_setting(line: str, expected: dict[str, str]) -> None:

@@ -55,7 +55,10 @@ def run_serve(*arguments: str, env: dict[str, str]) -> subprocess.Popen[str]:
         f"import sys; sys.path.insert(0, {HOME!r}); import amqpd.cli.server as s"
     )
     return subprocess.Popen(
-        [sys.executable, "-c", bootstrap + "; sys.exit(s.main())", "serve", *arguments],
+        [
+            *(sys.executable, "-c", bootstrap + "; sys.exit(s.main())", "serve"),
+            *("--prometheus-port", "0", *arguments),
+        ],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

@@ -2,6 +2,7 @@
 
 from store.queue_facts import FactsTable
 from store.segment_set import Reserve, SegmentSet
+from store.statistics import StoreStatistics
 from store.sync_step import Batch, SyncStep, lose, tell_lost
 from store.syncer import SyncResult
 from store.waiting import WaitingMessage, WaitingMessages
@@ -10,7 +11,7 @@ from tests.support.memory_filesystem import MemoryFileSystem
 
 def batch() -> Batch:
     """Number 5 in queues 1, 2 and 3; number 6 elided; number 7 in queue 1."""
-    waiting = WaitingMessages()
+    waiting = WaitingMessages(StoreStatistics())
     for seq in (1, 2, 3):
         waiting.append(WaitingMessage(b"", b"", None, 0, 0, 1, seq, 0))
         if seq == 1:

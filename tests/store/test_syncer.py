@@ -52,3 +52,15 @@ def test_a_refused_batch_refuses_all_but_those_attached_before_it() -> None:
     divide(waiters.take(), 2, result)
     assert told(result.durable) == [("a", 10, 10)]
     assert told(result.refused) == [("a", 20, 20), ("a", 30, 30), ("a", 40, 40)]
+
+
+def test_who_was_taken_is_counted_until_told() -> None:
+    waiters: Waiters[str] = Waiters()
+    waiters.add("a", 1, 3)
+    waiters.add("a", 4, 4)
+    waiters.add("b", 0, 0)
+    taken = waiters.take()
+    waiters.add("a", 5, 5)
+    assert waiters.count == 6
+    waiters.note_told(taken)
+    assert waiters.count == 1

@@ -2,6 +2,7 @@
 
 from store.batch import HEADER_SIZE, BatchWriter
 from store.record import Message, read_record
+from store.statistics import StoreStatistics
 from store.waiting import WaitingMessage, WaitingMessages, seq_in
 
 
@@ -21,7 +22,7 @@ def destinations(one: WaitingMessage) -> list[tuple[int, int, int]]:
 
 
 def test_numbers_rise_by_one_across_takes() -> None:
-    waiting = WaitingMessages()
+    waiting = WaitingMessages(StoreStatistics())
     assert [waiting.append(message()), waiting.append(message())] == [1, 2]
     assert len(waiting.take()) == 2
     assert waiting.append(message()) == 3
@@ -29,7 +30,7 @@ def test_numbers_rise_by_one_across_takes() -> None:
 
 
 def test_the_size_is_that_of_the_record() -> None:
-    waiting = WaitingMessages()
+    waiting = WaitingMessages(StoreStatistics())
     waiting.append(message(body=b"body"))
     waiting.add_destination(2, 1, 0)
     assert waiting.bytes_waiting == len(b"envcontentbody") + 44 + 2 * 14
@@ -42,7 +43,7 @@ def test_the_size_is_that_of_the_record() -> None:
 
 
 def test_a_message_settled_while_it_waits_is_gone() -> None:
-    waiting = WaitingMessages()
+    waiting = WaitingMessages(StoreStatistics())
     number = waiting.append(message())
     waiting.settle(number, 1)
     assert waiting.bytes_waiting == 0
@@ -51,7 +52,7 @@ def test_a_message_settled_while_it_waits_is_gone() -> None:
 
 
 def test_an_elided_destination_is_not_written() -> None:
-    waiting = WaitingMessages()
+    waiting = WaitingMessages(StoreStatistics())
     number = waiting.append(message())
     for queue_id in (2, 3, 4):
         waiting.add_destination(queue_id, queue_id * 10, 0)
@@ -63,7 +64,7 @@ def test_an_elided_destination_is_not_written() -> None:
 
 
 def test_a_message_all_of_whose_destinations_are_elided_is_gone() -> None:
-    waiting = WaitingMessages()
+    waiting = WaitingMessages(StoreStatistics())
     number = waiting.append(message())
     waiting.add_destination(2, 1, 0)
     waiting.add_destination(3, 1, 0)
@@ -76,7 +77,7 @@ def test_a_message_all_of_whose_destinations_are_elided_is_gone() -> None:
 def test_a_queue_that_a_message_does_not_go_to_elides_nothing() -> None:
     one = message()
     assert not one.elide(9)
-    waiting = WaitingMessages()
+    waiting = WaitingMessages(StoreStatistics())
     number = waiting.append(one)
     waiting.add_destination(2, 1, 0)
     waiting.settle(number, 9)
@@ -84,7 +85,7 @@ def test_a_queue_that_a_message_does_not_go_to_elides_nothing() -> None:
 
 
 def test_of_a_queue_that_is_gone_everything_is_elided() -> None:
-    waiting = WaitingMessages()
+    waiting = WaitingMessages(StoreStatistics())
     for seq in (1, 2):
         waiting.append(message(1, seq))
     waiting.append(message(2, 1))
@@ -95,8 +96,23 @@ def test_of_a_queue_that_is_gone_everything_is_elided() -> None:
     assert [destinations(one) for one in left] == [[(2, 1, 2)]]
 
 
+def test_every_reference_that_is_elided_is_counted_once() -> None:
+    statistics = StoreStatistics()
+    waiting = WaitingMessages(statistics)
+    number = waiting.append(message())
+    waiting.add_destination(2, 1, 0)
+    waiting.append(message(2, 2))
+    waiting.settle(number, 9)
+    assert statistics.elided == 0
+    waiting.settle(number, 1)
+    waiting.settle(number, 1)
+    assert statistics.elided == 1
+    waiting.elide_queue(2)
+    assert statistics.elided == 3
+
+
 def test_the_seq_of_a_destination_is_found() -> None:
-    waiting = WaitingMessages()
+    waiting = WaitingMessages(StoreStatistics())
     one = message(1, 7)
     waiting.append(one)
     assert (seq_in(one, 1), seq_in(one, 2)) == (7, -1)

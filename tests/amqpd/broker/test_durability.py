@@ -132,3 +132,29 @@ def test_a_failed_sync_confirms_nothing_and_is_told_to_the_caller(
     step.run()
     assert isinstance(bench.complete_sync(step), Exception)
     assert publisher.expect(1, commands.Basic.Nack).delivery_tag == 1
+
+
+def test_confirms_are_counted_until_they_are_sent(
+    bench: Bench, publisher: ConnectionPair
+) -> None:
+    durability = bench.broker.durability
+    assert durability.waiting_count == 0
+    publisher.send(persistent("q"), persistent("p"))
+    step = bench.begin_sync()
+    assert step is not None
+    publisher.send(persistent("q"))
+    assert durability.waiting_count == 3
+    step.run()
+    durability.complete(step)
+    assert durability.waiting_count == 1
+    bench.sync()
+    assert durability.waiting_count == 0
+
+
+def test_confirms_that_a_full_disk_refuses_do_not_wait_any_more(
+    bench: Bench, publisher: ConnectionPair, disk: FailingDisk
+) -> None:
+    disk.is_full = True
+    publisher.send(persistent("q"), persistent("p"))
+    bench.sync()
+    assert bench.broker.durability.waiting_count == 0

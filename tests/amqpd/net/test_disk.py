@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
+from pamqp import commands
 
 from amqpd.broker.broker import BUDGETS
 from amqpd.broker.pager import MemoryBudgets
@@ -17,6 +18,7 @@ from amqpd.net import ticker as ticker_module
 from amqpd.net.disk import TimedStep
 from amqpd.net.ticker import Client, Ticker
 from tests.support.connection_pair import Bench
+from tests.support.content import PERSISTENT_PROPERTIES, publish
 from tests.support.deliveries import ConsumingChannel, message_of, persistent_message
 from tests.support.failing_disk import FailingDisk
 from tests.support.waiting import wait_until
@@ -135,6 +137,16 @@ async def test_a_window_that_cannot_be_read_is_tried_again(
     await wait_until(lambda: "messages cannot be read" in caplog.text)
     away.rename(log)
     await wait_until(lambda: len(channel.take()) == 1)
+
+
+async def test_a_wait_has_an_age_until_it_is_over(bench: Bench, ticker: Ticker) -> None:
+    pair = bench.connect()
+    pair.call(1, commands.Confirm.Select(), commands.Confirm.SelectOk)
+    pair.send(publish("q", b"x", properties=PERSISTENT_PROPERTIES))
+    ticker.disk.turn(ticker.now_ms() - 5_000)
+    assert ticker.wait_seconds >= 5.0
+    await wait_until(lambda: ticker.wait_seconds == 0.0)
+    assert bench.broker.durability.waiting_count == 0
 
 
 async def test_with_sync_always_nothing_waits_for_a_tick(bench: Bench) -> None:

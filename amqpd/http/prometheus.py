@@ -1,0 +1,237 @@
+"""`/metrics`: what the store has done and how it stands, in Prometheus' text format.
+
+The library serves each scrape on a thread of its own; the figures are the loop's, some
+of them sums over what changes from turn to turn. So the thread asks the loop for all
+of them at once and waits:
+
+    scrape > thread > [loop: read every figure] > thread > text
+
+A scrape costs the loop some tens of microseconds and one more for every few segments;
+writing the text costs it nothing. A loop that does not answer in time is an error 500,
+which is what the scraper should see.
+
+Counters have the label `log`: "messages", or "paging", where messages go that memory
+has no room for. It knows nothing of connections, and nothing of how a scrape is used.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import math
+import socket
+import socketserver
+import threading
+from collections.abc import Iterator
+from typing import Final, Protocol, final
+from wsgiref.simple_server import WSGIRequestHandler
+
+from prometheus_client import CollectorRegistry, ProcessCollector, make_wsgi_app
+from prometheus_client.core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    HistogramMetricFamily,
+    Metric,
+)
+from prometheus_client.exposition import ThreadingWSGIServer
+from prometheus_client.registry import Collector
+
+from amqpd.broker.broker import Broker
+
+logger = logging.getLogger("amqpd.metrics")
+
+# How long a scrape waits for the loop, and a socket for the request.
+ANSWER_SECONDS_MAX: Final = 5.0
+
+_COUNTERS: Final = (
+    ("written_bytes", "Written to the log.", "bytes_written"),
+    ("syncs", "Times the log was synced.", "syncs"),
+    ("elided_writes", "References that were settled before their write.", "elided"),
+    ("merges", "Merges of segments.", "merges"),
+    ("merged_bytes", "Copied by merges.", "merged_bytes"),
+    ("removed_segments", "Segments whose files were removed.", "removed_segments"),
+    ("checkpoints", "Checkpoints that were written.", "checkpoints"),
+    ("cold_loads", "Reads of messages that had left memory.", "cold_loads"),
+    ("cold_read_bytes", "Read from segments for them.", "cold_bytes"),
+)
+
+
+class Ticks(Protocol):
+    """What drives the broker, as far as it is measured."""
+
+    @property
+    def turn_seconds_max(self) -> float:
+        """The longest turn since the start."""
+
+    @property
+    def wait_seconds(self) -> float:
+        """How long whoever waits longest for a sync has waited."""
+
+
+@final
+class StoreFigures:
+    """Reads every figure; to be used on the loop."""
+
+    def __init__(self, broker: Broker, ticks: Ticks) -> None:
+        self._broker = broker
+        self._ticks = ticks
+        self._logs = {"messages": broker.store}
+        if broker.pager.paging is not None:
+            self._logs["paging"] = broker.pager.paging
+
+    def read(self) -> list[Metric]:
+        """Return the figures as they are now."""
+        return [
+            *self._counters(),
+            self._sync_seconds(),
+            *self._garbage(),
+            *self._waiting(),
+            *self._memory(),
+        ]
+
+    def _counters(self) -> Iterator[Metric]:
+        for name, text, attribute in _COUNTERS:
+            family = CounterMetricFamily(f"amqpd_store_{name}", text, labels=["log"])
+            for log, store in self._logs.items():
+                family.add_metric([log], getattr(store.statistics, attribute))
+            yield family
+
+    def _sync_seconds(self) -> Metric:
+        """The paging log is never synced."""
+        statistics = self._broker.store.statistics
+        family = HistogramMetricFamily(
+            "amqpd_store_sync_seconds", "How long writing and syncing the log took."
+        )
+        buckets = [
+            ("+Inf" if bound == math.inf else str(bound), count)
+            for bound, count in statistics.syncs_within()
+        ]
+        family.add_metric([], buckets, statistics.sync_seconds)
+        return family
+
+    def _garbage(self) -> Iterator[Metric]:
+        sizes = _gauge("log_bytes", "Size of all segments.", "log")
+        ratios = _gauge("garbage_ratio", "Share that nobody needs.", "log")
+        for log, store in self._logs.items():
+            size = int(store.maintenance.log_size)
+            garbage = int(store.maintenance.garbage_size)
+            sizes.add_metric([log], size)
+            ratios.add_metric([log], garbage / max(1, size))
+        yield sizes
+        yield ratios
+
+    def _waiting(self) -> Iterator[Metric]:
+        yield _value(
+            "confirms_waiting",
+            "Confirms, commits and purges that wait for a sync.",
+            int(self._broker.durability.waiting_count),
+        )
+        yield _value(
+            "confirm_wait_seconds",
+            "How long the one that waits longest has waited.",
+            self._ticks.wait_seconds,
+        )
+        yield _value(
+            "turn_max_seconds",
+            "The longest turn of the loop since the start.",
+            self._ticks.turn_seconds_max,
+        )
+
+    def _memory(self) -> Iterator[Metric]:
+        use, budgets = self._broker.pager.use, self._broker.pager.budgets
+        family = _gauge("memory_bytes", "What ready messages take in memory.", "kept")
+        family.add_metric(["in_log"], int(use.stored))
+        family.add_metric(["in_memory_only"], int(use.unstored))
+        yield family
+        family = _gauge("memory_budget_bytes", "What they may take.", "of")
+        family.add_metric(["in_log"], int(budgets.cold))
+        family.add_metric(["all"], int(budgets.total))
+        yield family
+
+
+def _gauge(name: str, text: str, label: str) -> GaugeMetricFamily:
+    return GaugeMetricFamily(f"amqpd_store_{name}", text, labels=[label])
+
+
+def _value(name: str, text: str, value: float) -> GaugeMetricFamily:
+    return GaugeMetricFamily(f"amqpd_store_{name}", text, value=value)
+
+
+@final
+class LoopCollector(Collector):
+    """Has the figures read on the loop, whichever thread asks."""
+
+    def __init__(self, figures: StoreFigures, loop: asyncio.AbstractEventLoop) -> None:
+        self._figures = figures
+        self._loop = loop
+
+    def collect(self) -> list[Metric]:
+        """Return the figures.
+
+        Raises:
+            TimeoutError: the loop did not get to it in time.
+        """
+        reading = asyncio.run_coroutine_threadsafe(self._read(), self._loop)
+        return reading.result(ANSWER_SECONDS_MAX)
+
+    async def _read(self) -> list[Metric]:
+        return self._figures.read()
+
+
+class _Handler(WSGIRequestHandler):
+    timeout = ANSWER_SECONDS_MAX
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002
+        logger.debug(format, *args)
+
+
+class _Listener(ThreadingWSGIServer):
+    def server_bind(self) -> None:
+        # Not HTTPServer's, which asks the DNS for the name of the address.
+        socketserver.TCPServer.server_bind(self)
+        self.server_name, self.server_port = self.socket.getsockname()[:2]
+        self.setup_environ()
+
+
+class _Listener6(_Listener):
+    address_family = socket.AF_INET6
+
+    def server_bind(self) -> None:
+        # Else `::` would take the port of 0.0.0.0, too.
+        self.socket.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+        super().server_bind()
+
+
+@final
+class MetricsEndpoint:
+    """Listens on one or more addresses and answers with the figures."""
+
+    def __init__(self, broker: Broker, ticks: Ticks) -> None:
+        registry = CollectorRegistry()
+        ProcessCollector(registry=registry)
+        figures = StoreFigures(broker, ticks)
+        registry.register(LoopCollector(figures, asyncio.get_running_loop()))
+        self._app = make_wsgi_app(registry)
+        self._listeners: list[_Listener] = []
+
+    def listen(self, address: str, port: int) -> int:
+        """Listen on an IP address and return the port, which 0 leaves open.
+
+        Raises:
+            OSError: it is taken or not there.
+        """
+        kind = _Listener6 if ":" in address else _Listener
+        listener = kind((address, port), _Handler)
+        listener.set_app(self._app)
+        self._listeners.append(listener)
+        threading.Thread(
+            target=listener.serve_forever, name="amqpd-metrics", daemon=True
+        ).start()
+        return listener.server_port
+
+    async def stop(self) -> None:
+        """Listen no more; takes up to half a second, while the loop goes on."""
+        shutdowns = [asyncio.to_thread(each.shutdown) for each in self._listeners]
+        await asyncio.gather(*shutdowns)
+        for listener in self._listeners:
+            listener.server_close()

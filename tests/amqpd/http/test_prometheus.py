@@ -1,0 +1,150 @@
+"""`/metrics`: the figures, and the endpoint that asks the loop for them."""
+
+from __future__ import annotations
+
+import asyncio
+import urllib.request
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from pamqp import commands
+
+from amqpd.broker.pager import MemoryBudgets
+from amqpd.http.prometheus import MetricsEndpoint, StoreFigures
+from tests.support.connection_pair import Bench
+from tests.support.content import PERSISTENT_PROPERTIES, publish
+
+
+@dataclass
+class Ticks:
+    """What a ticker would say."""
+
+    turn_seconds_max: float = 0.25
+    wait_seconds: float = 1.5
+
+
+@pytest.fixture
+def bench(fast_path: Path) -> Iterator[Bench]:
+    bench = Bench(fast_path, budgets=MemoryBudgets(100_000, 200_000))
+    yield bench
+    bench.close()
+
+
+@pytest.fixture
+async def endpoint(bench: Bench) -> AsyncIterator[MetricsEndpoint]:
+    endpoint = MetricsEndpoint(bench.broker, Ticks())
+    yield endpoint
+    await endpoint.stop()
+
+
+def figures(bench: Bench) -> dict[str, float]:
+    """Every sample, by its name and the values of its labels."""
+    return {
+        " ".join([sample.name, *sample.labels.values()]): sample.value
+        for metric in StoreFigures(bench.broker, Ticks()).read()
+        for sample in metric.samples
+    }
+
+
+def get(address: str, port: int) -> str:
+    url = f"http://{address}:{port}/metrics"
+    with urllib.request.urlopen(url, timeout=10) as answer:
+        assert answer.headers["Content-Type"].startswith("text/plain; version=")
+        text = answer.read().decode()
+    assert isinstance(text, str)
+    return text
+
+
+def test_what_is_published_is_waited_for_written_and_held(bench: Bench) -> None:
+    pair = bench.connect()
+    pair.declare("q", durable=True)
+    pair.call(1, commands.Confirm.Select(), commands.Confirm.SelectOk)
+    before = figures(bench)
+    pair.send(publish("q", bytes(5000), properties=PERSISTENT_PROPERTIES))
+    assert figures(bench)["amqpd_store_confirms_waiting"] == 1
+    bench.sync()
+    after = figures(bench)
+    assert after["amqpd_store_confirms_waiting"] == 0
+    for name, least in (
+        ("amqpd_store_written_bytes_total messages", 5000),
+        ("amqpd_store_syncs_total messages", 1),
+        ("amqpd_store_memory_bytes in_log", 5000),
+        ("amqpd_store_log_bytes messages", 5000),
+    ):
+        assert after[name] - before[name] >= least, name
+    assert after["amqpd_store_memory_bytes in_memory_only"] == 0
+
+
+def test_what_is_settled_is_garbage_and_what_never_was_written_is_elided(
+    bench: Bench,
+) -> None:
+    pair = bench.connect()
+    pair.declare("q", durable=True)
+    pair.send(publish("q", bytes(5000), properties=PERSISTENT_PROPERTIES))
+    bench.sync()
+    before = figures(bench)
+    pair.send(publish("q", b"x", properties=PERSISTENT_PROPERTIES))
+    pair.call(1, commands.Queue.Purge(0, "q"), commands.Queue.PurgeOk)
+    bench.sync()
+    after = figures(bench)
+    ratio = "amqpd_store_garbage_ratio messages"
+    assert before[ratio] < after[ratio] <= 1
+    assert after["amqpd_store_elided_writes_total messages"] == 1
+
+
+def test_sync_times_are_a_histogram(bench: Bench) -> None:
+    bench.store.statistics.observe_sync(0.002)
+    found = figures(bench)
+    assert found["amqpd_store_sync_seconds_bucket 0.001"] == 0
+    assert found["amqpd_store_sync_seconds_bucket 0.0025"] == 1
+    assert found["amqpd_store_sync_seconds_bucket +Inf"] == 1
+    assert found["amqpd_store_sync_seconds_count"] == 1
+    assert found["amqpd_store_sync_seconds_sum"] == 0.002
+
+
+def test_what_others_measure_is_told(bench: Bench) -> None:
+    found = figures(bench)
+    assert found["amqpd_store_confirm_wait_seconds"] == 1.5
+    assert found["amqpd_store_turn_max_seconds"] == 0.25
+    assert found["amqpd_store_memory_budget_bytes in_log"] == 100_000
+    assert found["amqpd_store_memory_budget_bytes all"] == 200_000
+
+
+def test_both_logs_have_their_counters(bench: Bench) -> None:
+    bench.store.statistics.merges += 2
+    bench.paging.statistics.cold_loads += 3
+    found = figures(bench)
+    assert found["amqpd_store_merges_total messages"] == 2
+    assert found["amqpd_store_merges_total paging"] == 0
+    assert found["amqpd_store_cold_loads_total paging"] == 3
+
+
+async def test_a_scrape_is_answered_with_text(endpoint: MetricsEndpoint) -> None:
+    port = endpoint.listen("127.0.0.1", 0)
+    text = await asyncio.to_thread(get, "127.0.0.1", port)
+    assert "# TYPE amqpd_store_sync_seconds histogram\n" in text
+    assert "\namqpd_store_confirm_wait_seconds 1.5\n" in text
+    assert "\nprocess_resident_memory_bytes " in text
+
+
+async def test_both_families_have_the_same_port(endpoint: MetricsEndpoint) -> None:
+    port = endpoint.listen("0.0.0.0", 0)
+    assert endpoint.listen("::", port) == port
+    for address in ("127.0.0.1", "[::1]"):
+        assert "amqpd_store_" in await asyncio.to_thread(get, address, port)
+
+
+async def test_a_port_that_is_taken_is_refused(endpoint: MetricsEndpoint) -> None:
+    port = endpoint.listen("127.0.0.1", 0)
+    with pytest.raises(OSError, match="in use"):
+        endpoint.listen("127.0.0.1", port)
+
+
+async def test_nobody_listens_after_the_end(bench: Bench) -> None:
+    endpoint = MetricsEndpoint(bench.broker, Ticks())
+    port = endpoint.listen("127.0.0.1", 0)
+    await endpoint.stop()
+    with pytest.raises(ConnectionRefusedError):
+        await asyncio.open_connection("127.0.0.1", port)
