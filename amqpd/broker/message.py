@@ -24,6 +24,8 @@ NOT_STORED: Final = -1
 # What a message and a queue's hold on it take in memory besides the octets (measured:
 # resident memory per message of 100 octets, less these).
 REFERENCE_COST: Final[i64] = 350
+# The part of it that each further queue's hold takes: the message itself is shared.
+HOLD_COST: Final[i64] = 100
 
 
 @final
@@ -72,7 +74,8 @@ class Message:
 
         To be called before the first of them has it: the cost never changes later.
         """
-        self.cost = self.size // queue_count + REFERENCE_COST
+        shared = self.size + REFERENCE_COST - HOLD_COST
+        self.cost = shared // queue_count + HOLD_COST
 
     def body_size(self) -> i64:
         """The size of the body in octets, as the content header declares it."""

@@ -1,6 +1,6 @@
 """A message knows its size, and the channel that its frames name."""
 
-from amqpd.broker.message import NOT_STORED, REFERENCE_COST, Message
+from amqpd.broker.message import HOLD_COST, NOT_STORED, REFERENCE_COST, Message
 from amqpd.wire.properties import PERSISTENT
 from tests.support.content import content_of
 
@@ -38,4 +38,7 @@ def test_each_of_several_queues_is_charged_its_part() -> None:
     message = Message(ADDRESS, content_of(bytes(1000)), None, 0, 7)
     assert message.cost == message.size + REFERENCE_COST
     message.share_among(4)
-    assert message.cost == message.size // 4 + REFERENCE_COST
+    shared = message.size + REFERENCE_COST - HOLD_COST
+    assert message.cost == shared // 4 + HOLD_COST
+    message.share_among(1)
+    assert message.cost == message.size + REFERENCE_COST
