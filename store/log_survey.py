@@ -265,6 +265,26 @@ class LogSurvey:
         """Return the first segment that the newest checkpoint does not cover."""
         return 0 if self.position is None else self.position.segment
 
+    def pending(self) -> list[SegmentFile]:
+        """Return all segments, to be taken from the end in the order of their checks.
+
+        Those that the newest checkpoint does not cover come first, oldest first.
+        """
+        first = self.first_needed
+        pending = [file for file in self.files if file.number < first]
+        since = [file for file in self.files if file.number >= first]
+        since.reverse()
+        pending.extend(since)
+        return pending
+
+    @property
+    def size(self) -> i64:
+        """Return how many bytes the segments have."""
+        size: i64 = 0
+        for file in self.files:
+            size += self.index.segment(file.number).file_size
+        return size
+
     def _look_for_gaps(self) -> None:
         """Find segments that nobody may have removed yet, and that are not there."""
         due: i64 = max(self.first_needed, 1)

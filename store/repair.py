@@ -92,18 +92,10 @@ class Repair:
         self._check = SegmentCheck(survey)
         # What was done, for whoever started it.
         self.lines: list[str] = []
-        first = survey.first_needed
-        # The next one is the last; as for a verification.
-        self._pending: list[SegmentFile] = [
-            file for file in survey.files if file.number < first
-        ]
-        since = [file for file in survey.files if file.number >= first]
-        since.reverse()
-        self._pending.extend(since)
+        # The next one is the last.
+        self._pending = survey.pending()
         self.bytes_done: i64 = 0
-        self.bytes_total: i64 = 0
-        for file in survey.files:
-            self.bytes_total += survey.index.segment(file.number).file_size
+        self.bytes_total: i64 = survey.size
 
     def advance(self) -> bool:
         """Repair one more segment, or end the repair; return whether that was all.

@@ -42,22 +42,14 @@ class Verification:
         self.survey = survey
         survey.look()
         self._check = SegmentCheck(survey)
-        first = survey.first_needed
         # The next one is the last.
-        self._pending: list[SegmentFile] = [
-            file for file in survey.files if file.number < first
-        ]
-        since = [file for file in survey.files if file.number >= first]
-        since.reverse()
-        self._pending.extend(since)
+        self._pending = survey.pending()
         self._missing_indexes: i64 = 0
         # Index files that are no damage, and that a repair makes again.
         self.torn_index_count: i64 = 0
         self.segment_count: i64 = len(self._pending)
         self.bytes_done: i64 = 0
-        self.bytes_total: i64 = 0
-        for file in survey.files:
-            self.bytes_total += survey.index.segment(file.number).file_size
+        self.bytes_total: i64 = survey.size
 
     def advance(self) -> bool:
         """Check one more segment; return whether all are checked; raises OSError."""
