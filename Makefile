@@ -18,6 +18,9 @@ SHELL := /bin/sh
 PYTHON ?= python3
 ARGS ?=
 PYTEST_ARGS ?=
+# How many tests run at once: as many as there are cores. One file of tests about servers
+# stays in one process: its tests share what takes long to start.
+JOBS ?= auto
 
 # A flag of the environment must not decide which build is tested.
 unexport AMQPD_PURE PYTHONPATH PYTHONHOME
@@ -53,8 +56,10 @@ test-full: test
 MARKS = -m "not slow"
 # From the inside out: what a failing unit test explains need not be read off a server.
 RUN_TESTS = cd build/suite && \
-	$(1)/bin/python -m pytest $(MARKS) --ignore=tests/server $(PYTEST_ARGS) tests && \
-	$(1)/bin/python -m pytest $(MARKS) $(PYTEST_ARGS) tests/server interop
+	$(1)/bin/python -m pytest $(MARKS) -n $(JOBS) --dist worksteal \
+		--ignore=tests/server $(PYTEST_ARGS) tests && \
+	$(1)/bin/python -m pytest $(MARKS) -n $(JOBS) --dist loadfile \
+		$(PYTEST_ARGS) tests/server interop
 
 test-pure: $(PURE)/installed build/suite/stamp
 	$(PURE)/bin/amqpd --version | grep -w pure

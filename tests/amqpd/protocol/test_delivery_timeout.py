@@ -114,17 +114,17 @@ def test_another_consumer_gets_it_and_the_slow_one_no_more_than_its_limit(
     assert delivered(pair) == []
 
 
-ANSWERS = [
-    Basic.Ack(1),
-    Basic.Nack(1, False, True),
-    Basic.Nack(1, False, False),
-    Basic.Reject(1, True),
-    Basic.Ack(1, True),
-    Basic.Ack(0, True),
-]
+ANSWERS = {
+    "ack": Basic.Ack(1),
+    "nack, again": Basic.Nack(1, False, True),
+    "nack, away": Basic.Nack(1, False, False),
+    "reject": Basic.Reject(1, True),
+    "ack up to it": Basic.Ack(1, True),
+    "ack all": Basic.Ack(0, True),
+}
 
 
-@pytest.mark.parametrize("answer", ANSWERS, ids=repr)
+@pytest.mark.parametrize("answer", ANSWERS.values(), ids=ANSWERS)
 def test_a_late_answer_means_nothing_and_gives_the_consumer_its_room_back(
     bench: Bench, pair: ConnectionPair, queue: str, answer: Basic.Ack
 ) -> None:
