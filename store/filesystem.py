@@ -107,9 +107,8 @@ class OsFileSystem:
         if written < size:
             # A short write is how a nearly full disk begins to refuse: the rest
             # either gets through or raises the reason.
-            rest = memoryview(b"".join(buffers))
-            while written < size:
-                written += os.pwrite(descriptor, rest[written:], offset + written)
+            rest = b"".join(buffers)[written:]
+            return self._write_some(descriptor, [rest], offset + written)
         return offset + size
 
     def allocate(self, descriptor: int, size: int) -> None:

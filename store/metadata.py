@@ -112,9 +112,7 @@ class Metadata:
             raise MetadataDamaged(
                 f"{path} is missing, but there is a log; {repair_hint(directory)}"
             )
-        connection = sqlite3.connect(
-            path, isolation_level=None, check_same_thread=False
-        )
+        connection = _connect(path)
         try:
             store_uuid = _prepare(connection, path, schema, schema_version)
             if is_new:
@@ -161,6 +159,13 @@ class Metadata:
     def close(self) -> None:
         """Close the database; nothing may be in flight."""
         self._connection.close()
+
+
+def _connect(path: str) -> sqlite3.Connection:
+    try:
+        return sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+    except sqlite3.Error as exc:
+        raise MetadataError(f"cannot open {path}: {exc}") from exc
 
 
 def _prepare(

@@ -2,6 +2,7 @@
 
 import errno
 import os
+import resource
 import subprocess
 import sys
 from pathlib import Path
@@ -43,6 +44,21 @@ def test_more_buffers_than_one_call_takes_are_all_written(
     descriptor = filesystem.create(f"{directory}/file")
     filesystem.write(descriptor, buffers, 0)
     assert filesystem.read_file(f"{directory}/file") == b"".join(buffers)
+    filesystem.close(descriptor)
+
+
+def test_a_disk_that_takes_only_a_part_says_why(tmp_path: Path) -> None:
+    filesystem = OsFileSystem()
+    descriptor = filesystem.create(f"{tmp_path}/file")
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (6, limits[1]))
+    try:
+        with pytest.raises(OSError) as raised:
+            filesystem.write(descriptor, [b"abcd", b"efgh"], 0)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert raised.value.errno == errno.EFBIG
+    assert filesystem.read_file(f"{tmp_path}/file") == b"abcdef"
     filesystem.close(descriptor)
 
 

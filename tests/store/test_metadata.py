@@ -1,13 +1,15 @@
 """The metadata: groups are atomic, share a commit, and survive."""
 
+import errno
 import sqlite3
 from pathlib import Path
 
 import pytest
 
-from store.errors import MetadataError
+from store.errors import MetadataDamaged, MetadataError
 from store.filesystem import OsFileSystem
 from store.metadata import Metadata, MetadataResult
+from tests.support.memory_filesystem import Fault, MemoryFileSystem
 
 SCHEMA = [
     "CREATE TABLE queues (id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT UNIQUE)"
@@ -191,6 +193,23 @@ def test_a_file_that_is_no_database_is_refused(tmp_path: Path) -> None:
     (tmp_path / "meta.db").write_bytes(b"not a database" * 1000)
     with pytest.raises(MetadataError, match="amqpd store repair"):
         opened(tmp_path)
+
+
+def test_a_database_that_cannot_be_opened_is_not_called_damaged(tmp_path: Path) -> None:
+    (tmp_path / "meta.db").mkdir()
+    with pytest.raises(MetadataError, match="cannot open .*meta.db") as raised:
+        opened(tmp_path)
+    assert not isinstance(raised.value, MetadataDamaged)
+
+
+def test_a_database_whose_name_cannot_be_synced_is_not_called_damaged(
+    tmp_path: Path,
+) -> None:
+    filesystem = MemoryFileSystem()
+    filesystem.fault = Fault(1, errno.EIO, "sync_directory")
+    with pytest.raises(MetadataError, match="cannot use .*meta.db") as raised:
+        Metadata.open(str(tmp_path / "meta.db"), SCHEMA, 1, filesystem)
+    assert not isinstance(raised.value, MetadataDamaged)
 
 
 def test_a_database_without_a_uuid_is_refused(tmp_path: Path) -> None:
