@@ -7,8 +7,14 @@ what is in the files.
 
 from typing import Final, final
 
-from store.data_directory import FORMAT, LOCK_NAME, METADATA_NAME, VERSION_NAME
-from store.errors import AlreadyLocked, StoreError, VersionUnknown
+from store.data_directory import (
+    FORMAT,
+    LOCK_NAME,
+    METADATA_NAME,
+    VERSION_NAME,
+    errors_of,
+)
+from store.errors import StoreError, VersionUnknown
 from store.filesystem import FileSystem
 from store.segment import is_any_segment
 
@@ -33,22 +39,14 @@ class ClosedDirectory:
         self._filesystem = filesystem
         self.names: list[str] = []
         self.has_version = False
-        try:
+        with errors_of(path):
             self.names = filesystem.list_directory(path)
             if not self.is_any_data():
                 raise StoreError(f"{path} holds no data of a broker")
             self._descriptor: int = filesystem.lock(f"{path}/{LOCK_NAME}")
-        except BlockingIOError:
-            raise AlreadyLocked(
-                f"another process has the data directory {path} open"
-            ) from None
-        except OSError as exc:
-            raise StoreError(f"cannot open the data directory {path}: {exc}") from exc
         try:
-            self._check_version()
-        except OSError as exc:
-            self.close()
-            raise StoreError(f"cannot open the data directory {path}: {exc}") from exc
+            with errors_of(path):
+                self._check_version()
         except StoreError:
             self.close()
             raise

@@ -9,6 +9,8 @@
 It knows the names and nothing of what is in the files.
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Final
 
 from store.errors import (
@@ -25,6 +27,24 @@ FORMAT: Final = "2"
 VERSION_NAME: Final = "VERSION"
 LOCK_NAME: Final = "lock"
 METADATA_NAME: Final = "meta.db"
+
+
+@contextmanager
+def errors_of(path: str) -> Iterator[None]:
+    """Say of which data directory the operating system complains.
+
+    Raises:
+        AlreadyLocked: another process has it open.
+        StoreError: the disk refuses.
+    """
+    try:
+        yield
+    except BlockingIOError:
+        raise AlreadyLocked(
+            f"another process has the data directory {path} open"
+        ) from None
+    except OSError as exc:
+        raise StoreError(f"cannot open the data directory {path}: {exc}") from exc
 
 
 class DataDirectory:
@@ -45,21 +65,13 @@ class DataDirectory:
             StoreDamaged: it holds data and no VERSION.
             StoreError: the disk refuses.
         """
-        try:
+        with errors_of(path):
             filesystem.make_directory(path)
             descriptor = filesystem.lock(f"{path}/{LOCK_NAME}")
-        except BlockingIOError:
-            raise AlreadyLocked(
-                f"another process has the data directory {path} open"
-            ) from None
-        except OSError as exc:
-            raise StoreError(f"cannot open the data directory {path}: {exc}") from exc
         directory = DataDirectory(path, filesystem, descriptor)
         try:
-            directory._check_version()
-        except OSError as exc:
-            directory.close()
-            raise StoreError(f"cannot open the data directory {path}: {exc}") from exc
+            with errors_of(path):
+                directory._check_version()
         except StoreError:
             directory.close()
             raise
