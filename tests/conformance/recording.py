@@ -3,8 +3,8 @@
     pytest -p tests.conformance.recording --record=FILE tests/server interop
 
 Only tests that ask for a broker by its URL are run. FILE gets a JSON object: test ->
-its outcome and the rows of `differences.toml` that it looked up; what a row replaced is
-noted with it. `tests/conformance/compare.py` reads two of these files.
+its outcome and the rows of `differences.toml` that it looked up, with what each made of
+a statement. `tests/conformance/compare.py` reads two of these files.
 """
 
 from __future__ import annotations
@@ -31,7 +31,8 @@ def pytest_collection_modifyitems(
     config: pytest.Config, items: list[pytest.Item]
 ) -> None:
     """Leave out tests that start a broker of their own."""
-    chosen, others = [], []
+    chosen: list[pytest.Item] = []
+    others: list[pytest.Item] = []
     for item in items:
         names = set(getattr(item, "fixturenames", ()))
         (chosen if names & BROKERS else others).append(item)
