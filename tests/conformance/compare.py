@@ -66,8 +66,8 @@ def differences(ours: Record, peer: Record, rows: Rows) -> list[Difference]:
                 )
         else:
             # What fails on ours is no difference but wrong.
-            reason = of_test.get(test) if here == "passed" else None
-            found.append(Difference(test, here, there, reason or NOT_EXPLAINED))
+            named = of_test.get(test) if here == "passed" else None
+            found.append(Difference(test, here, there, named or NOT_EXPLAINED))
     return found
 
 
@@ -129,13 +129,13 @@ def main() -> int:
     """Run both, print where they differ, and say whether all of it is explained."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("peer", help="the other broker: amqp://user:password@host/")
-    parser.add_argument("pytest", nargs="*", help="what to run, and pytest's options")
-    options = parser.parse_args()
+    # What else is there is for pytest: folders, files, -k and a word.
+    options, rest = parser.parse_known_args()
     with tempfile.TemporaryDirectory() as directory:
         print("ours:", flush=True)
-        ours = run(None, Path(directory, "ours.json"), options.pytest)
+        ours = run(None, Path(directory, "ours.json"), rest)
         print(f"{options.peer}:", flush=True)
-        peer = run(options.peer, Path(directory, "peer.json"), options.pytest)
+        peer = run(options.peer, Path(directory, "peer.json"), rest)
     found = differences(ours, peer, tomllib.loads(TABLE.read_text())["difference"])
     print(table(found))
     tests = {one.test for one in found}
