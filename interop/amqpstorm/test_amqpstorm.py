@@ -96,5 +96,5 @@ def test_an_error_closes_the_channel_and_has_the_brokers_text(connection: Any) -
 
 def test_a_wrong_password_is_an_error(amqp_url: str) -> None:
     wrong = amqp_url.replace(":guest@", ":wrong@")
-    with pytest.raises(amqpstorm.AMQPConnectionError, match="ACCESS_REFUSED|refused"):
+    with pytest.raises(amqpstorm.AMQPConnectionError, match="refused"):
         amqpstorm.UriConnection(wrong)
