@@ -4,6 +4,7 @@
 #   make test        all tests, on the pure and on the compiled build
 #   make check       format, lint, types, import contracts, sizes
 #   make test-full   make test, and the tests marked slow
+#   make conformance PEER=amqp://...   where another broker and ours differ, and why
 #   make bench       measure it (ARGS="transient --repeats 3": tests/bench/run.py)
 #   make clean       remove every environment and build
 #
@@ -43,7 +44,7 @@ INSTALL = ( $(1)/bin/pip install --quiet "$$(echo $(2)/*.whl)$(3)" && \
 WHEEL = rm -rf build/lib build/lib.* build/bdist.* $(2) && \
 	$(1)/bin/pip wheel --quiet --no-deps --wheel-dir $(2) .
 
-.PHONY: run test test-pure test-compiled test-full check bench clean
+.PHONY: run test test-pure test-compiled test-full check conformance bench clean
 
 run: .venv/installed
 	exec .venv/bin/amqpd serve $(ARGS)
@@ -79,6 +80,12 @@ check: $(CHECKS)/installed
 	$(CHECKS)/bin/mypy
 	$(CHECKS)/bin/lint-imports
 	$(CHECKS)/bin/python -m pytest --quiet tests/test_tidy.py
+
+# ARGS chooses tests; without it all are run that any broker can be asked.
+conformance: $(PURE)/installed build/suite/stamp
+	@test -n "$(PEER)" || { echo "name the other broker: PEER=amqp://..."; exit 2; }
+	cd build/suite && ../venv-pure/bin/python -m tests.conformance.compare \
+		"$(PEER)" $(ARGS)
 
 clean:
 	rm -rf .venv build dist *.egg-info

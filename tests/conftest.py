@@ -18,6 +18,14 @@ settings.register_profile("amqpd", deadline=None)
 settings.load_profile("amqpd")
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    """Hold a complete run against the index of what must work."""
+    # After the assertions of tests.support are registered for rewriting.
+    from tests.conformance.row_index import INDEX, RowCheck
+
+    config.pluginmanager.register(RowCheck(config, INDEX), "amqpd-row-check")
+
+
 def pytest_report_header() -> str:
     """Say which of the builds is tested, and where it lies."""
     place = Path(amqpd.__file__).parent

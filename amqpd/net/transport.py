@@ -70,7 +70,6 @@ class ClientTransport(asyncio.BufferedProtocol):
             output, name, is_loopback, self._ticker.now_ms()
         )
         self._members.add(self)
-        logger.info("connection %s: accepted", name, extra={"connection": name})
 
     def get_buffer(self, sizehint: int) -> memoryview:
         """Where the next read goes."""
@@ -80,6 +79,10 @@ class ClientTransport(asyncio.BufferedProtocol):
         """Something was read."""
         connection = self.connection
         assert connection is not None
+        if not connection.bytes_in:
+            # Not before: who says nothing only looks whether somebody is there.
+            name = connection.name
+            logger.info("connection %s: accepted", name, extra={"connection": name})
         connection.receive_data(
             bytes(self._read_buffer[:nbytes]), self._ticker.now_ms()
         )

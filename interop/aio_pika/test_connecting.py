@@ -23,11 +23,12 @@ async def test_a_connection_has_a_name_and_a_heartbeat(amqp_url: str) -> None:
     connection = await aio_pika.connect(
         amqp_url,
         client_properties={"connection_name": "interop aio-pika"},
-        heartbeat=2,
+        heartbeat=1,
     )
     async with connection:
         channel = await connection.channel()
-        await asyncio.sleep(3)
+        # Longer than two intervals, after which a silent client would be dropped.
+        await asyncio.sleep(2.5)
         queue = await channel.declare_queue(exclusive=True)
         assert queue.name.startswith("amq.gen-")
 

@@ -8,7 +8,8 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
 from typing import Any, Final
@@ -17,23 +18,32 @@ import pytest
 
 HERE: Final = Path(__file__).parent
 MODULE: Final = "interop_celery_app"
+DELAYED_MODULE: Final = "interop_delayed_app"
 
 
 class Worker:
     """One `celery worker` process."""
 
-    def __init__(self, app: Any, name: str, log: Path) -> None:
-        self._app = app
+    def __init__(
+        self, application: ModuleType, name: str, queue: str, log: Path
+    ) -> None:
+        self._app: Any = application.app
         self.name = f"{name}@localhost"
         self._log = log
-        command = [sys.executable, "-m", "celery", "-A", MODULE, "worker"]
+        command = [sys.executable, "-m", "celery", "-A", application.__name__, "worker"]
         command += ["--loglevel", "INFO", "--concurrency", "2", "-n", self.name]
+        command += ["-Q", queue]
         with log.open("wb") as output:
             self._process = subprocess.Popen(
                 command,
                 stdout=output,
                 stderr=subprocess.STDOUT,
-                env={**os.environ, "PYTHONPATH": str(HERE)},
+                env={
+                    **os.environ,
+                    "AMQP_URL": self._app.conf.broker_url,
+                    "INTEROP_QUEUE": self._app.conf.task_default_queue,
+                    "PYTHONPATH": str(HERE),
+                },
                 start_new_session=True,
             )
 
@@ -57,19 +67,19 @@ class Worker:
 
     def kill(self) -> None:
         """Kill it with its pool processes, as the kernel does when memory is short."""
-        os.killpg(self._process.pid, signal.SIGKILL)
-        self._process.wait(20)
+        if self._process.poll() is None:
+            os.killpg(self._process.pid, signal.SIGKILL)
+            self._process.wait(20)
 
 
-@pytest.fixture(scope="session")
-def tasks(amqp_url: str) -> Iterator[ModuleType]:
-    """The application's module; its queue and exchanges are deleted in the end."""
-    queue = f"interop-celery-{os.getpid()}"
+@contextmanager
+def application(name: str, amqp_url: str, queue: str) -> Iterator[ModuleType]:
+    """Load an application; its queue and exchanges are deleted in the end."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("AMQP_URL", amqp_url)
         patch.setenv("INTEROP_QUEUE", queue)
-        module = load_application()
-        yield module
+        module = load_module(name)
+    yield module
     with module.app.connection_for_write() as connection:
         channel = connection.default_channel
         channel.queue_delete(queue)
@@ -80,42 +90,78 @@ def tasks(amqp_url: str) -> Iterator[ModuleType]:
             f"{queue}-event",
         ):
             channel.exchange_delete(name)
+    # It keeps connections, for whose answer the broker would wait when it stops.
+    module.app.backend.result_consumer.stop()
+    module.app.pool.force_close_all()
     module.app.close()
 
 
-def load_application() -> ModuleType:
-    """Import the application under the name by which the worker knows it."""
-    path = HERE / f"{MODULE}.py"
-    spec = importlib.util.spec_from_file_location(MODULE, path)
+def load_module(name: str) -> ModuleType:
+    """Import an application under the name by which its worker knows it."""
+    spec = importlib.util.spec_from_file_location(name, HERE / f"{name}.py")
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
-    sys.modules[MODULE] = module
+    sys.modules[name] = module
     spec.loader.exec_module(module)
     return module
 
 
 @pytest.fixture(scope="session")
-def start_worker(
-    tasks: ModuleType, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Callable[[str], Worker]]:
-    """Start workers; those that still run in the end are stopped."""
-    workers: list[Worker] = []
-
-    def start(name: str) -> Worker:
-        log = tmp_path_factory.mktemp("celery") / f"{name}.log"
-        workers.append(Worker(tasks.app, name, log))
-        workers[-1].wait_until_ready()
-        return workers[-1]
-
-    yield start
-    for worker in workers:
-        worker.stop()
+def tasks(amqp_url: str) -> Iterator[ModuleType]:
+    """The application's module."""
+    queue = f"interop-celery-{os.getpid()}"
+    with application(MODULE, amqp_url, queue) as module:
+        yield module
 
 
-@pytest.fixture(scope="module")
-def worker(start_worker: Callable[[str], Worker]) -> Iterator[Worker]:
-    """A worker that all tests of a module share."""
-    worker = start_worker("shared")
-    yield worker
-    worker.stop()
+@pytest.fixture(scope="session")
+def delayed_tasks(amqp_url: str) -> Iterator[ModuleType]:
+    """The module of the application that leaves waiting to the broker."""
+    queue = f"interop-celery-delayed-{os.getpid()}"
+    with application(DELAYED_MODULE, amqp_url, queue) as module:
+        yield module
+
+
+class Workers:
+    """Starts workers; those that still run in the end are killed."""
+
+    def __init__(self, logs: Path) -> None:
+        self._logs = logs
+        self._running: list[Worker] = []
+
+    def start(self, application: ModuleType, **queues: str) -> list[Worker]:
+        """Start workers, name=queue, at the same time; return when all are ready."""
+        started = [
+            Worker(application, name, queue, self._logs / f"{name}.log")
+            for name, queue in queues.items()
+        ]
+        self._running += started
+        for worker in started:
+            worker.wait_until_ready()
+        return started
+
+    def kill(self) -> None:
+        """Kill all that run."""
+        for worker in self._running:
+            worker.kill()
+
+
+@pytest.fixture(scope="session")
+def workers(
+    tasks: ModuleType,
+    delayed_tasks: ModuleType,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[Workers]:
+    """What starts workers."""
+    # It comes after the applications: what they delete must have no consumers.
+    workers = Workers(tmp_path_factory.mktemp("celery"))
+    yield workers
+    workers.kill()
+
+
+@pytest.fixture(scope="session")
+def worker(tasks: ModuleType, workers: Workers) -> Worker:
+    """A worker that all tests share, for a start takes seconds."""
+    (worker,) = workers.start(tasks, shared=tasks.app.conf.task_default_queue)
+    return worker

@@ -19,7 +19,7 @@ from typing import Final
 import pytest
 from pamqp import commands
 
-from tests.support.differences import Expectations
+from tests.support.differences import Expectations, is_another_broker
 from tests.support.raw_client import Endpoint, RawClient
 from tests.support.wiring import Wiring
 
@@ -43,9 +43,17 @@ def broker() -> Iterator[Endpoint]:
 
 
 @pytest.fixture(scope="session")
-def expectations(broker: Endpoint) -> Expectations:
+def is_rabbitmq(broker: Endpoint) -> bool:
+    """Whether the broker is not ours."""
+    return is_another_broker(broker)
+
+
+@pytest.fixture
+def expectations(
+    is_rabbitmq: bool, record_property: Callable[[str, object], None]
+) -> Expectations:
     """What this broker is expected to say where ours and RabbitMQ differ."""
-    return Expectations.of_broker(broker)
+    return Expectations(is_rabbitmq, lambda row: record_property("difference", row))
 
 
 @pytest.fixture

@@ -163,3 +163,13 @@ def test_channel_flow_off_is_540(client: RawClient) -> None:
     client.send_method(1, commands.Channel.Flow(False))
     text = "NOT_IMPLEMENTED - active=false"
     client.expect_refusal(connection_closed(540, text, 20, 20))
+
+
+def test_a_text_is_cut_to_what_a_frame_can_say(client: RawClient) -> None:
+    name = "n" * 255
+    client.send_method(1, commands.Queue.Purge(0, name))
+    text = f"NOT_FOUND - no queue '{name}' in vhost '/'"
+    client.expect_refusal(channel_closed(404, text[:252] + "...", 50, 30))
+    # The last three octets say that it goes on: as RabbitMQ cuts it.
+    client.send_method(1, commands.Queue.Purge(0, name))
+    assert len(client.expect_close(1).text) == 255

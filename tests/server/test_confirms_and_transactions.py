@@ -192,3 +192,16 @@ def test_a_channel_that_closes_amid_a_transaction_publishes_nothing(
     close = commands.Channel.Close(200, "bye", 0, 0)
     transaction.call(1, close, commands.Channel.CloseOk)
     assert count_on_channel_2(transaction, queue) == 0
+
+
+def test_a_message_whose_queue_goes_meanwhile_is_confirmed(
+    client: RawClient, fresh_name: Callable[[], str]
+) -> None:
+    name = fresh_name()
+    declare = commands.Queue.Declare(0, name, durable=True)
+    client.call(1, declare, commands.Queue.DeclareOk)
+    client.call(1, CONFIRM, commands.Confirm.SelectOk)
+    for _ in range(10):
+        client.publish_to_queue(name, b"x", PERSISTENT)
+    client.send_method(1, commands.Queue.Delete(0, name, nowait=True))
+    assert confirmed_until(client, 10) == list(range(1, 11))

@@ -292,3 +292,80 @@ def test_a_quorum_queue_counts_and_gives_up(wiring: Wiring) -> None:
     assert headers_of(wait_unacked(wiring, name))["x-delivery-count"] == 1
     message = wait_for(wiring, dead)
     assert deaths(message) == [(name, "delivery_limit", 1)]
+
+
+def test_the_last_death_is_told_first_and_each_pair_once(wiring: Wiring) -> None:
+    dead = declare(wiring)
+    second = dead_lettering(wiring, dead)
+    first = dead_lettering(wiring, second, message_ttl=10)
+    wiring.send("", first, b"x")
+
+    def is_there() -> bool:
+        return message_count(wiring, second) == 1
+
+    eventually(is_there)
+    reject(wiring, second)
+    message = wait_for(wiring, dead)
+    assert deaths(message) == [(second, "rejected", 1), (first, "expired", 1)]
+    headers = headers_of(message)
+    assert headers["x-first-death-queue"] == first
+    assert headers["x-first-death-reason"] == "expired"
+
+
+def test_what_else_a_message_says_stays_with_it(wiring: Wiring) -> None:
+    dead = declare(wiring)
+    queue = dead_lettering(wiring, dead)
+    said = Basic.Properties(
+        content_type="text/plain",
+        headers={"mine": "a", "BCC": ["nowhere"]},
+        delivery_mode=2,
+        priority=3,
+        correlation_id="c",
+        reply_to="r",
+        message_id="m",
+        message_type="t",
+        user_id=wiring.client.endpoint.user,
+        app_id="a",
+    )
+    wiring.send("", queue, b"x", said.marshal())
+    reject(wiring, queue)
+    message = wait_for(wiring, dead)
+    headers = headers_of(message)
+    assert headers["mine"] == "a"
+    assert "BCC" not in headers
+    found = dict(properties_of(message))
+    found.pop("headers")
+    expected = dict(said)
+    expected.pop("headers")
+    assert found == expected
+
+
+def test_an_expired_queue_makes_no_dead_letters(wiring: Wiring) -> None:
+    dead = declare(wiring)
+    name = wiring.fresh_name()
+    arguments: Any = {
+        "x-expires": 100,
+        "x-dead-letter-exchange": "",
+        "x-dead-letter-routing-key": dead,
+    }
+    method = Queue.Declare(0, name, arguments=arguments)
+    wiring.client.call(1, method, Queue.DeclareOk)
+    wiring.send("", name, b"x")
+    eventually(lambda: not wiring.is_routed("", name))
+    assert wiring.bodies(dead) == []
+
+
+def test_an_exchange_for_dead_letters_routes_by_the_keys_they_came_with(
+    wiring: Wiring,
+) -> None:
+    exchange = wiring.exchange("topic")
+    failed, other = wiring.queue(exchange, key="a.*"), wiring.queue(exchange, key="b")
+    queue = declare(wiring, dead_letter_exchange=exchange)
+    source = wiring.exchange("topic")
+    wiring.bind(queue, source, "#")
+    wiring.send(source, "a.b", b"x")
+    reject(wiring, queue)
+    message = wait_for(wiring, failed)
+    assert isinstance(message.method, Basic.GetOk)
+    assert (message.method.exchange, message.method.routing_key) == (exchange, "a.b")
+    assert wiring.bodies(other) == []

@@ -20,6 +20,7 @@ import pytest
 
 from amqpd.testing import AmqpdServer
 from tests.server.test_kill import (
+    IS_FULL,
     LITTLE_OF_EVERYTHING,
     ROUNDS,
     SEED,
@@ -29,7 +30,7 @@ from tests.server.test_kill import (
 )
 from tests.support.waiting import eventually
 
-KILL_BEFORE: Final = 3_000
+KILL_BEFORE: Final = 3_000 if IS_FULL else 1_200
 
 RULES: Final[dict[str, dict[str, Any]]] = {
     "expired": {"x-message-ttl": 3},

@@ -141,6 +141,26 @@ def test_what_was_declared_and_published_is_there_after_a_stop(
         assert answer.message_count == 1
 
 
+def test_what_is_transient_is_gone_after_a_stop(server: AmqpdServer) -> None:
+    queues = (("kept", True), ("transient", False))
+    with client_of(server) as client:
+        client.open().open_channel()
+        for name, durable in queues:
+            declare = commands.Queue.Declare(0, name, durable=durable)
+            client.call(1, declare, commands.Queue.DeclareOk)
+            client.publish_to_queue(name, b"transient")
+        client.close()
+    server.restart()
+    with client_of(server) as client:
+        client.open().open_channel()
+        passive = commands.Queue.Declare(0, "kept", passive=True)
+        answer = client.call(1, passive, commands.Queue.DeclareOk)
+        assert answer.message_count == 0
+        passive = commands.Queue.Declare(0, "transient", passive=True)
+        client.send_method(1, passive)
+        assert client.expect_close(1).code == 404
+
+
 def test_a_port_that_is_taken_ends_with_69() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         starting = AmqpdServer(port=taken.getsockname()[1])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -179,3 +180,32 @@ def test_a_delivery_limit_is_for_every_queue(
     nack = Basic.Nack(message.method.delivery_tag or 0, False, True)
     wiring.client.send_method(1, nack)
     assert count(wiring, name) == 0
+
+
+def test_of_two_limits_the_first_that_is_hit_counts(wiring: Wiring) -> None:
+    queue = declare(wiring, {"x-max-length": 2, "x-max-length-bytes": 10})
+    for body in (b"1", b"2", b"3", b"12345", b"123456"):
+        wiring.send("", queue, body)
+    assert wiring.bodies(queue) == [b"123456"]
+
+
+def test_what_goes_straight_to_a_consumer_is_not_counted(
+    wiring: Wiring, connect: Callable[[], RawClient]
+) -> None:
+    name = wiring.fresh_name()
+    arguments: Any = {"x-max-length": 1, "x-overflow": "reject-publish"}
+    method = Queue.Declare(0, name, arguments=arguments)
+    wiring.client.call(1, method, Queue.DeclareOk)
+    consumer = connect()
+    consumer.call(1, Basic.Consume(0, name), Basic.ConsumeOk)
+    answers = []
+    for body in (b"1", b"2", b"3"):
+        answers.append(answer(wiring, name, body))
+        consumer.expect_message(1, Basic.Deliver)
+    assert answers == [Basic.Ack] * 3
+
+
+def test_a_length_of_nothing_keeps_nothing(wiring: Wiring) -> None:
+    queue = declare(wiring, {"x-max-length": 0})
+    wiring.send("", queue, b"x")
+    assert wiring.bodies(queue) == []

@@ -12,8 +12,8 @@ from pika.adapters.blocking_connection import BlockingChannel
 
 from amqpd.testing import AmqpdServer
 
-COUNT = 30_000
-BODY_SIZE = 1_000
+COUNT = 10_000
+BODY_SIZE = 3_000
 MIB = 1024 * 1024
 
 CONFIG = f"""

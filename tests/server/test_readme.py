@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
@@ -29,26 +30,29 @@ def blocks(language: str) -> list[str]:
     return re.findall(rf"```{language}\n(.*?)```", text, re.DOTALL)
 
 
+@pytest.fixture(scope="module")
+def url() -> Iterator[str]:
+    """A broker for all examples; the last one starts its own."""
+    with amqpd_server() as own:
+        yield own
+
+
 @pytest.mark.parametrize("client", ["pika", "aio_pika", "amqpd.testing"])
-def test_an_example_runs(client: str) -> None:
+def test_an_example_runs(client: str, url: str) -> None:
     (code,) = (
         block
         for block in blocks("python")
         if re.search(rf"^(import|from) {re.escape(client)}\b", block, re.MULTILINE)
     )
-    with amqpd_server() as url:
-        code = re.sub(r"amqp://guest:guest@localhost(/%2F|/)", url, code)
-        code = (
-            f"import sys; sys.path.append({HOME!r})\nrun_my_application = print\n"
-            + code
-        )
-        ended = subprocess.run(
-            [sys.executable, "-I", "-c", code],
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=False,
-        )
+    code = re.sub(r"amqp://guest:guest@localhost(/%2F|/)", url, code)
+    code = f"import sys; sys.path.append({HOME!r})\nrun_my_application = print\n{code}"
+    ended = subprocess.run(
+        [sys.executable, "-I", "-c", code],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
     assert ended.returncode == 0, ended.stderr
     assert re.match(r"b'resize cat.png'|amqp://guest:guest@127", ended.stdout)
 

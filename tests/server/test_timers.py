@@ -10,6 +10,7 @@ from pamqp.commands import Basic, Queue
 
 from amqpd.testing import AmqpdServer
 from tests.server.conftest import FreshName
+from tests.support.differences import Expectations
 from tests.support.raw_client import Endpoint, RawClient
 
 
@@ -54,13 +55,17 @@ def test_a_queue_with_a_consumer_does_not_expire_before_that_is_gone(
     wait_until_gone(client, name)
 
 
-def test_a_delivery_that_is_kept_too_long_goes_back(client: RawClient) -> None:
+def test_a_delivery_that_is_kept_too_long_goes_back(
+    client: RawClient, expectations: Expectations
+) -> None:
     queue = client.temporary_queue()
     arguments: Any = {"x-consumer-timeout": 100}
     consume = Basic.Consume(0, queue, "tag", arguments=arguments)
     client.call(1, consume, Basic.ConsumeOk)
     client.publish_to_queue(queue, b"slow")
     first = client.expect_message(1, Basic.Deliver)
+    if expectations.differ("consumer-timeout"):
+        return
     again = client.expect_message(1, Basic.Deliver)
     assert (first.body, again.body) == (b"slow", b"slow")
     assert isinstance(again.method, Basic.Deliver)
