@@ -36,6 +36,7 @@ from typing import Final, final
 
 from mypy_extensions import i64
 
+from amqpd.broker.ages import NO_TIME
 from amqpd.broker.deadlines import Deadlines
 from amqpd.broker.delivery import Reference
 from amqpd.broker.memory_use import MemoryUse, Written
@@ -72,6 +73,7 @@ class Backlog:
         "body_size",
         "cold_body_size",
         "cold_first",
+        "cold_first_ms",
         "cold_last",
         "cold_paged",
         "cold_size",
@@ -105,6 +107,8 @@ class Backlog:
         self.size: i64 = 0
         self.cold_first: i64 = 0
         self.cold_last: i64 = 0
+        # When the first of them came, or a little earlier.
+        self.cold_first_ms: i64 = NO_TIME
         self.cold_stored: i64 = 0
         self.cold_paged: i64 = 0
         self.cold_size: i64 = 0
@@ -141,6 +145,17 @@ class Backlog:
     def has_returned(self) -> bool:
         """Whether anything has come back and is still here."""
         return bool(self._returned)
+
+    @property
+    def first_enqueued_ms(self) -> i64:
+        """When the first one came, `NO_TIME` if that is not known."""
+        if self.at_hand:
+            return self.first().message.enqueued_ms
+        if self.cold_count:
+            return self.cold_first_ms
+        self._sweep_if_struck()
+        line = self._leaving or self._tail
+        return line[0].message.enqueued_ms if line else NO_TIME
 
     # -- messages come and go -------------------------------------------------
 
@@ -398,6 +413,7 @@ class Backlog:
         reference = line.popleft()
         if not self.cold_count:
             self.cold_first = reference.seq
+            self.cold_first_ms = reference.message.enqueued_ms
         self.cold_last = reference.seq
         self._note_cold(reference)
         return True
@@ -411,6 +427,7 @@ class Backlog:
         if not self.cold_count:
             self.cold_last = reference.seq
         self.cold_first = reference.seq
+        self.cold_first_ms = reference.message.enqueued_ms
         self.at_hand -= 1
         self.behind += 1
         self._note_cold(reference)
@@ -472,6 +489,9 @@ class Backlog:
                 self.cold_body_size -= message.body_size()
             self._charge(message)
         count: i64 = len(references)
+        if count:
+            # The next one came then, or later.
+            self.cold_first_ms = references[-1].message.enqueued_ms
         self.at_hand += count
         self.behind -= count
         self.cold_first = next_first
@@ -510,6 +530,7 @@ class Backlog:
     def _clear_cold(self) -> None:
         self.cold_first = 0
         self.cold_last = 0
+        self.cold_first_ms = NO_TIME
         self.cold_stored = 0
         self.cold_paged = 0
         self.cold_size = 0

@@ -43,7 +43,7 @@ def seqs(found: list[Reference]) -> list[int]:
 
 
 def test_a_load_of_nothing_reads_nothing() -> None:
-    load = ColdLoad(ReferenceOwner(), 1, LAST, None, None)
+    load = ColdLoad(ReferenceOwner(), 1, 1, LAST, None, None)
     load.run()
     window = LoadedWindow(LAST, None, None)
     assert references(window) == []
