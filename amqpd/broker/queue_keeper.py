@@ -42,6 +42,7 @@ from amqpd.broker.message import Message
 from amqpd.broker.priority_queue import PriorityQueue
 from amqpd.broker.queue import Queue
 from amqpd.broker.timers import NEVER_MS, Timed, Timers
+from store.cold_deadlines import RunDeadlines
 from store.record import Returned
 
 # So many messages expire at a time: others want their turn too.
@@ -292,7 +293,7 @@ class QueueKeeper(Keeper):
         ready = queue.ready
         for noted in self._deadlines.take_due_cold(now_ms, COLD_MAX):
             seq, is_paged = abs(noted), noted < 0
-            if not ready.has_cold(seq):
+            if not ready.has_cold(seq) or not queue.log.is_cold_live(seq, is_paged):
                 continue
             reference: Reference | None = None
             if self._is_dead_lettering:
@@ -358,6 +359,17 @@ class QueueKeeper(Keeper):
             count = self._counts.get(int(reference.seq), 0)
             if count:
                 reference.message = with_delivery_count(message, count)
+
+    def on_deadlines_found(self, found: RunDeadlines, first: i64, end: i64) -> None:
+        """These of a segment's deadlines are of messages that were there at a start."""
+        queue = self._queue
+        if not queue.ready.cold_count:
+            return
+        queue.has_deadlines = True
+        queue.ready.deadlines = self._deadlines
+        for at in range(first, end):
+            self._deadlines.add_cold(found.seq(at), found.second(at))
+        self._ring_at(self._deadlines.next_ms)
 
     def on_window(self) -> None:
         """A window has been read: its front may have expired."""

@@ -95,6 +95,13 @@ class QueueLog:
             reference.page = READ_BACK
         return reference
 
+    def is_cold_live(self, seq: int, is_paged: bool) -> bool:
+        """Whether the log still needs a message that is, or was once, cold."""
+        if is_paged:
+            return True
+        index = self._store.index.queues.get(int(self._id))
+        return index is not None and index.is_live(seq)
+
     def note_returned(self, reference: Reference, count: i64) -> None:
         """A message came back so often."""
         if self._durable and reference.message.number >= 0:

@@ -178,6 +178,16 @@ class Bench:
             self.broker.pager.complete_load(load, self.now_ms)
         return len(loads)
 
+    def survey(self) -> None:
+        """Read the deadlines that the start has found, until no more are left."""
+        survey = self.broker.survey
+        while survey.has_work:
+            step = survey.begin(self.now_ms)
+            if step is not None:
+                step.run()
+                assert survey.complete(step, self.now_ms) is None
+            survey.advance()
+
     def page_out(self) -> None:
         """Let go of what is too much, until nothing more can go."""
         pager = self.broker.pager

@@ -10,7 +10,10 @@ import pytest
 from pamqp import commands
 from pamqp.common import FieldTable
 
+from amqpd.broker.message import Message
 from amqpd.broker.queue import Queue
+from amqpd.broker.survey import RETRY_MS, SLICE_COUNT
+from store.cold_deadlines import DeadlineRead
 from tests.support.connection_pair import Bench
 from tests.support.content import PERSISTENT_PROPERTIES
 from tests.support.deliveries import ConsumingChannel
@@ -269,3 +272,169 @@ def test_a_window_whose_messages_expire_while_it_is_read_is_empty(place: Place) 
     place.bench.turn()
     assert channel.take() == [("t", b"3")]
     assert queue.ready_count == 0
+
+
+# -- after a restart -----------------------------------------------------------
+
+
+@pytest.mark.parametrize("has_exchange", [False, True])
+def test_after_a_restart_cold_messages_expire_where_they_stand(
+    place: Place, has_exchange: bool
+) -> None:
+    table = {"dead_letter_exchange": "", "dead_letter_routing_key": "dead"}
+    place.declare("dead")
+    queue = place.declare("q", **(table if has_exchange else {}))
+    place.publish(queue, b"1", b"2")
+    place.publish(queue, b"3", ttl_ms=500)
+    place.publish(queue, b"4")
+    place.publish(queue, b"5", ttl_ms=5000)
+    place.restart()
+    place.bench.survey()
+    queue = place.queue("q")
+    place.bench.pass_time(0)
+    place.bench.pass_time(1500)
+    assert queue.ready_count == 4
+    assert not queue.has_memory()
+    place.bench.pass_time(5000)
+    assert not queue.has_memory()
+    assert queue.ready_count == 3
+    assert bodies_of(queue) == [b"1", b"2", b"4"]
+    assert bodies_of(place.queue("dead")) == ([b"3", b"5"] if has_exchange else [])
+
+
+def test_what_expired_while_nobody_was_there_goes_at_once(place: Place) -> None:
+    queue = place.declare("q")
+    place.publish(queue, b"1")
+    place.publish(queue, b"2", b"3", ttl_ms=500)
+    place.restart()
+    place.bench.pass_time(60_000)
+    place.bench.survey()
+    assert place.queue("q").ready_count == 3
+    place.bench.pass_time(0)
+    assert place.queue("q").ready_count == 1
+
+
+def test_what_was_settled_before_the_restart_does_not_expire_again(
+    place: Place,
+) -> None:
+    queue = place.declare("q")
+    place.publish(queue, b"1")
+    place.publish(queue, b"2", b"3", ttl_ms=500)
+    place.publish(queue, b"4")
+    place.bench.sync()
+    first, second = queue.get(False), queue.get(False)
+    assert first is not None
+    assert second is not None
+    queue.settle(second)
+    queue.requeue(first)
+    place.restart()
+    place.bench.survey()
+    queue = place.queue("q")
+    assert queue.ready_count == 3
+    place.bench.pass_time(0)
+    place.bench.pass_time(1500)
+    assert queue.ready_count == 2
+    assert bodies_of(queue) == [b"1", b"4"]
+
+
+def test_deadlines_that_come_late_are_of_what_is_still_cold(place: Place) -> None:
+    queue = place.declare("q")
+    place.publish(queue, b"1", b"2", ttl_ms=500)
+    place.restart()
+    queue = place.queue("q")
+    first = queue.get(False)
+    assert first is not None
+    assert not queue.ready.cold_count
+    place.bench.survey()
+    place.bench.pass_time(0)
+    place.bench.pass_time(1500)
+    assert (queue.ready_count, int(queue.unacked_count)) == (0, 1)
+    queue.settle(first)
+
+
+def test_deadlines_are_found_at_every_level(place: Place) -> None:
+    queue = place.declare("q", max_priority=3)
+    ruled = RuledQueues(place.bench)
+    for priority, ttl_ms in ((3, 500), (0, 500), (3, None)):
+        properties = b"\x18\x00\x02" + bytes([priority])
+        queue.publish(ruled.message(b"%d" % priority, properties, ttl_ms))
+    place.restart()
+    place.bench.survey()
+    queue = place.queue("q")
+    place.bench.pass_time(0)
+    place.bench.pass_time(1500)
+    assert queue.ready_count == 1
+    assert bodies_of(queue) == [b"3"]
+
+
+def test_deadlines_of_a_queue_that_was_deleted_are_nobodys(place: Place) -> None:
+    queue = place.declare("q")
+    other = place.declare("other")
+    place.publish(queue, b"1", ttl_ms=500)
+    place.publish(other, b"2", ttl_ms=500)
+    place.restart()
+    survey = place.bench.broker.survey
+    step = survey.begin(place.bench.now_ms)
+    assert step is not None
+    assert survey.begin(place.bench.now_ms) is None
+    step.run()
+    survey.complete(step, place.bench.now_ms)
+    assert survey.has_slice
+    place.bench.connect().call(
+        1, commands.Queue.Delete(0, "q"), commands.Queue.DeleteOk
+    )
+    place.bench.survey()
+    place.bench.pass_time(0)
+    place.bench.pass_time(1500)
+    assert place.queue("other").ready_count == 0
+
+
+def test_deadlines_that_cannot_be_read_are_read_later(place: Place) -> None:
+    queue = place.declare("q")
+    place.publish(queue, b"1", ttl_ms=500)
+    place.restart()
+    survey = place.bench.broker.survey
+    step = survey.begin(place.bench.now_ms)
+    assert isinstance(step, DeadlineRead)
+    step.error = OSError(5, "not now")
+    assert survey.complete(step, place.bench.now_ms) is step.error
+    assert survey.has_work
+    assert survey.begin(place.bench.now_ms) is None
+    place.bench.now_ms += RETRY_MS
+    place.bench.survey()
+    place.bench.pass_time(0)
+    place.bench.pass_time(1500)
+    assert place.queue("q").ready_count == 0
+
+
+def copy_of(message: Message) -> Message:
+    copy = Message(
+        message.address, message.content, None, message.facts, message.enqueued_ms
+    )
+    copy.expires_ms = message.expires_ms
+    return copy
+
+
+def test_many_deadlines_are_handed_over_in_slices(place: Place) -> None:
+    queue, other = place.declare("q"), place.declare("other")
+    count = SLICE_COUNT * 2 // 3
+    for one in (queue, other):
+        message = RuledQueues(place.bench).message(b"x", PERSISTENT_PROPERTIES, 500)
+        for _ in range(count):
+            one.publish(copy_of(message))
+    place.restart()
+    survey = place.bench.broker.survey
+    step = survey.begin(place.bench.now_ms)
+    assert step is not None
+    step.run()
+    survey.complete(step, place.bench.now_ms)
+    survey.advance()
+    assert survey.has_slice
+    survey.advance()
+    assert not survey.has_slice
+    place.bench.survey()
+    for _ in range(2 * count):
+        place.bench.pass_time(1500)
+        if not place.queue("q").ready_count + place.queue("other").ready_count:
+            break
+    assert place.queue("q").ready_count == place.queue("other").ready_count == 0
