@@ -16,11 +16,11 @@ from mypy_extensions import i64
 from amqpd.broker.ages import NO_TIME
 from amqpd.broker.delivery import READ_BACK, Reference, ReferenceOwner
 from amqpd.broker.message import Message
+from amqpd.broker.settled_seqs import SettledSeqs
 from amqpd.wire.frames import HEAD_SIZE, read_u32
 from amqpd.wire.properties import walk_properties
 from store.cold_read import ColdRead
 from store.cold_store import ReadResult
-from store.seq_ranges import SeqRanges
 from store.stored_message import StoredMessage
 
 # How a message that was read from the log is settled: its append number is not known.
@@ -115,7 +115,7 @@ class LoadedWindow:
     def references(
         self,
         owner: ReferenceOwner,
-        holes: SeqRanges,
+        holes: SettledSeqs,
         delivered_seq: i64,
         returned: set[int],
     ) -> list[Reference]:

@@ -132,17 +132,17 @@ class Queue(PagedQueue):
         """The age of the first message that is ready, `NO_AGE` if there is none.
 
         If it has been on the disk since a restart, asking has it looked at, and until
-        then `NO_AGE` is the answer, too.
+        then `NO_AGE` is the answer, too. Where those before it were dropped unread, the
+        answer is the age of one of them, until it has been looked at.
         """
         ready = self._ready
         if not ready.count:
             return NO_AGE
         enqueued_ms = ready.first_enqueued_ms
-        if enqueued_ms != NO_TIME:
-            return max(0, now_ms - enqueued_ms)
-        if not self.is_looking:
+        is_late = ready.is_first_passed and not ready.at_hand
+        if (enqueued_ms == NO_TIME or is_late) and not self.is_looking:
             self._pager.look(self)
-        return NO_AGE
+        return NO_AGE if enqueued_ms == NO_TIME else max(0, now_ms - enqueued_ms)
 
     def oldest_unacked_age(self, now_ms: i64) -> i64:
         """The age of the oldest message that is unacked, `NO_AGE` if none is."""
@@ -508,6 +508,13 @@ class Queue(PagedQueue):
                 raise ResourceError(f"queue '{self.name}' cannot be read from the disk")
         if self._ring.count and not self.is_dirty:
             self._dispatch.mark(self)
+
+    def drop_first_unread(self) -> bool:
+        """Drop the first message, of which nothing needs to be known, if it is cold.
+
+        Returns False if something is at hand, or if it is not in the log.
+        """
+        return not self._ready.at_hand and self._windows.drop_first()
 
     def _end_loading(self) -> None:
         """Whatever is being loaded is not wanted any more."""

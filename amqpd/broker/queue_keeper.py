@@ -47,7 +47,9 @@ from store.record import Returned
 
 # So many messages expire at a time: others want their turn too.
 EXPIRE_MAX: Final[i64] = 256
-COLD_MAX: Final = 64
+# Cold ones that nobody wants to read; those that are read to be dead letters.
+COLD_MAX: Final = 500
+COLD_READ_MAX: Final = 64
 # While the disk is full dead letters stay where they are, and are tried again.
 RETRY_MS: Final[i64] = 1000
 
@@ -83,6 +85,8 @@ class QueueKeeper(Keeper):
         # Whether the queue is delivering or expiring: neither begins within the other.
         self._is_busy = False
         self._is_dead_lettering: bool = limits.dead_letter_exchange is not None
+        # Whether nothing needs to be known of a message that is dropped for length.
+        self._drops_unread: bool = not self._is_dead_lettering and limits.size_max < 0
         queue.can_refuse = limits.has_length and (
             limits.overflow is not Overflow.DROP_HEAD
         )
@@ -192,6 +196,8 @@ class QueueKeeper(Keeper):
         """Drop the first of the highest level; return False if it cannot be read."""
         for part in self._parts():
             if part.ready.count:
+                if self._drops_unread and part.drop_first_unread():
+                    return True
                 try:
                     part.read_in_place()
                 except ResourceError:
@@ -291,7 +297,8 @@ class QueueKeeper(Keeper):
     def _expire_cold(self, now_ms: i64) -> None:
         queue = self._queue
         ready = queue.ready
-        for noted in self._deadlines.take_due_cold(now_ms, COLD_MAX):
+        count_max = COLD_READ_MAX if self._is_dead_lettering else COLD_MAX
+        for noted in self._deadlines.take_due_cold(now_ms, count_max):
             seq, is_paged = abs(noted), noted < 0
             if not ready.has_cold(seq) or not queue.log.is_cold_live(seq, is_paged):
                 continue

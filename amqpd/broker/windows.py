@@ -79,7 +79,9 @@ class Windows:
 
     def begin_look(self) -> ColdLoad | None:
         """Plan to look at the first cold message; None if its time is known."""
-        if not self._ready.cold_count or self._ready.cold_first_ms != NO_TIME:
+        ready = self._ready
+        is_known = ready.cold_first_ms != NO_TIME and not ready.is_first_passed
+        if not ready.cold_count or is_known:
             return None
         look = self._plan(False, _ONE)
         look.is_look = True
@@ -102,9 +104,12 @@ class Windows:
     def take_look(self, load: ColdLoad, found: LoadedWindow) -> None:
         """A look is over."""
         ready = self._ready
-        if self.is_wanted(load) and load.first == ready.cold_first:
+        if self.is_wanted(load) and found.error is None:
             ready.lose_cold(found.damaged_stored, found.damaged_paged)
-            ready.cold_first_ms = found.first_enqueued_ms
+            if load.first <= ready.cold_first:
+                # What has been dropped since was older.
+                ready.cold_first_ms = found.first_enqueued_ms
+                ready.is_first_passed = load.first < ready.cold_first
 
     def take(self, found: LoadedWindow, keeper: Keeper | None) -> bool:
         """Take a window in; return False if it could not be read."""
@@ -112,7 +117,10 @@ class Windows:
         if found.error is not None or found.next_first <= ready.cold_first:
             return False
         references = found.references(
-            self._queue, ready.holes, self.delivered_seq, self.returned
+            self._queue,
+            ready.holes,
+            self.delivered_seq,
+            self.returned,
         )
         if keeper is not None:
             keeper.on_loaded(references)
@@ -130,6 +138,24 @@ class Windows:
                 )
             ready.join()
             self._pager.end_draining(self._queue)
+        return True
+
+    def drop_first(self) -> bool:
+        """Drop the first cold message unread; return False if that cannot be done."""
+        ready = self._ready
+        if ready.cold_paged or not ready.cold_stored:
+            return False
+        seq = self._log.next_cold(ready.cold_first)
+        while seq and seq <= ready.cold_last and not ready.has_cold(int(seq)):
+            seq = self._log.next_cold(seq + 1)
+        if not seq or seq > ready.cold_last:
+            return False
+        if self.is_loading:
+            self.void()
+        ready.strike_cold(int(seq), False)
+        ready.cold_first = seq + 1
+        ready.is_first_passed = True
+        self._log.forget_cold(int(seq), False)
         return True
 
     def void(self) -> None:

@@ -17,8 +17,7 @@ from store.cold_deadlines import DeadlineRead
 from tests.support.connection_pair import Bench
 from tests.support.content import PERSISTENT_PROPERTIES
 from tests.support.deliveries import ConsumingChannel
-from tests.support.failing_disk import FailingDisk
-from tests.support.little_memory import NOTHING
+from tests.support.little_memory import NOTHING, UnreadableDisk
 from tests.support.ruled import RuledQueues, bodies_of, headers_of
 
 
@@ -27,7 +26,7 @@ class Place:
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
-        self.disk = FailingDisk()
+        self.disk = UnreadableDisk()
         self.bench = Bench(directory, self.disk, budgets=NOTHING)
 
     def restart(self) -> None:
@@ -438,3 +437,107 @@ def test_many_deadlines_are_handed_over_in_slices(place: Place) -> None:
         if not place.queue("q").ready_count + place.queue("other").ready_count:
             break
     assert place.queue("q").ready_count == place.queue("other").ready_count == 0
+
+
+# -- too long, unread ----------------------------------------------------------
+
+
+def test_what_is_too_much_and_cold_is_dropped_unread(place: Place) -> None:
+    queue = place.declare("q", max_length=3)
+    place.publish(queue, b"1", b"2", b"3")
+    place.page_out(queue)
+    place.disk.is_unreadable = True
+    place.publish(queue, b"4", b"5")
+    place.disk.is_unreadable = False
+    assert queue.ready_count == 3
+    place.restart()
+    queue = place.queue("q")
+    assert queue.ready_count == 3
+    assert bodies_of(queue) == [b"3", b"4", b"5"]
+    assert queue.ready_count == 0
+
+
+def test_what_has_expired_is_not_dropped_once_more(place: Place) -> None:
+    queue = place.declare("q", max_length=3)
+    place.publish(queue, b"1")
+    place.publish(queue, b"2", ttl_ms=500)
+    place.publish(queue, b"3")
+    place.page_out(queue)
+    place.bench.pass_time(0)
+    place.bench.pass_time(1500)
+    place.publish(queue, b"4", b"5", b"6")
+    assert bodies_of(queue) == [b"4", b"5", b"6"]
+    assert queue.ready_count == 0
+
+
+def test_seqs_that_a_log_has_not_are_passed_over(place: Place) -> None:
+    queue = place.declare("q", max_length=3)
+    place.publish(queue, b"1", b"2", b"3")
+    place.bench.sync()
+    taken = [queue.get(False) for _ in range(2)]
+    assert taken[1] is not None
+    queue.settle(taken[1])
+    place.restart()
+    queue = place.queue("q")
+    place.publish(queue, b"4", b"5", b"6")
+    assert bodies_of(queue) == [b"4", b"5", b"6"]
+
+
+def test_transient_messages_that_are_cold_are_read_to_be_dropped(place: Place) -> None:
+    queue = place.declare("q", max_length=2)
+    place.publish(queue, b"1", is_persistent=False)
+    place.publish(queue, b"2")
+    place.page_out(queue)
+    place.publish(queue, b"3", b"4")
+    assert bodies_of(queue) == [b"3", b"4"]
+
+
+def test_a_window_in_flight_does_not_bring_back_what_was_dropped(place: Place) -> None:
+    queue = place.declare("q", max_length=3)
+    place.publish(queue, b"1", b"2", b"3")
+    place.page_out(queue)
+    channel = ConsumingChannel()
+    channel.subscribe(queue, "t", prefetch=1)
+    place.bench.dispatch()
+    pager = place.bench.broker.pager
+    (load,) = pager.begin_loads(place.bench.now_ms)
+    load.run()
+    place.publish(queue, b"4")
+    assert queue.ready_count == 3
+    pager.complete_load(load, place.bench.now_ms)
+    place.bench.turn()
+    assert channel.take() == [("t", b"2")]
+
+
+def test_the_age_of_a_first_that_was_dropped_unread_is_looked_up(place: Place) -> None:
+    queue = place.declare("q", max_length=2)
+    for body in (b"1", b"2"):
+        place.publish(queue, body)
+        place.bench.pass_time(100)
+    place.page_out(queue)
+    now_ms = place.bench.now_ms
+    place.publish(queue, b"3")
+    first_ms = int(queue.oldest_ready_age(now_ms))
+    (look,) = place.bench.broker.pager.begin_loads(now_ms)
+    look.run()
+    place.bench.broker.pager.complete_load(look, now_ms)
+    assert queue.oldest_ready_age(now_ms) == first_ms - 100
+    assert place.bench.load() == 0
+
+
+def test_a_look_at_what_is_dropped_meanwhile_is_better_than_none(place: Place) -> None:
+    queue = place.declare("q", max_length=3)
+    for body in (b"1", b"2", b"3"):
+        place.publish(queue, body)
+        place.bench.pass_time(100)
+    place.page_out(queue)
+    now_ms = place.bench.now_ms
+    place.publish(queue, b"4")
+    first_ms = int(queue.oldest_ready_age(now_ms))
+    (look,) = place.bench.broker.pager.begin_loads(now_ms)
+    look.run()
+    place.publish(queue, b"5")
+    place.bench.broker.pager.complete_load(look, now_ms)
+    assert queue.oldest_ready_age(now_ms) == first_ms - 100
+    assert place.bench.load() == 1
+    assert queue.oldest_ready_age(now_ms) == first_ms - 200
