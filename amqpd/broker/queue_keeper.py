@@ -149,7 +149,10 @@ class QueueKeeper(Keeper):
             return
         self._is_busy = True
         try:
-            self._whole.dispatch(VISIT_MESSAGES_MAX, VISIT_SIZE_MAX)
+            # A visit is of one level.
+            for _ in self._parts():
+                if not self._whole.dispatch(VISIT_MESSAGES_MAX, VISIT_SIZE_MAX):
+                    break
         finally:
             self._is_busy = False
 
