@@ -137,6 +137,12 @@ class Bench:
         self.paging.close()
         self._metadata.close()
 
+    def kill(self) -> None:
+        """Leave the directory as a process does that is killed."""
+        self.store.close()
+        self.paging.close()
+        self._metadata.close()
+
     def accept(self, is_loopback: bool = True) -> ConnectionPair:
         """A connection of which nothing has been said yet."""
         self._connected += 1
