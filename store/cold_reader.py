@@ -38,10 +38,12 @@ from store.segment_index import (
     ENTRY_SIZE,
     HEADER_SIZE,
     ROW_SIZE,
+    IndexedRun,
     SegmentIndex,
     find_run,
     index_path,
     read_header,
+    read_run,
 )
 
 _MIB: Final = 1024 * 1024
@@ -330,6 +332,23 @@ class ColdReader:
             return None
         self._entries.put(key, data)
         return data
+
+    def runs_with_deadlines(self, file: ColdFile) -> list[IndexedRun] | None:
+        """Return the runs that have deadlines; None if the index is damaged.
+
+        Raises:
+            OSError: it cannot be read, or is missing.
+        """
+        directory = self._directory(file)
+        if directory is None:
+            return None
+        runs = [read_run(directory, at) for at in range(0, len(directory), ROW_SIZE)]
+        return [run for run in runs if run.deadline_count > 0]
+
+    def deadlines(self, file: ColdFile, run: IndexedRun) -> bytes | None:
+        """Return the deadlines of a run, None if they are damaged; raises OSError."""
+        data = self._read_index(file, run.deadlines_size, run.deadlines_at)
+        return run.deadlines_in(data)
 
     def adopt_index(self, file: ColdFile, index: SegmentIndex) -> None:
         """Use an index that was made again: leave it on the disk and forget the old.

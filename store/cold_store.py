@@ -17,6 +17,7 @@ from typing import Final, final
 from mypy_extensions import i64
 
 from store.cold_cache import BLOCK_SIZE
+from store.cold_deadlines import DeadlineRead
 from store.cold_entries import Room
 from store.cold_read import ColdRead, PlannedSpan
 from store.cold_reader import ColdReader
@@ -86,6 +87,7 @@ class ColdStore:
         "_reader",
         "_seeds",
         "_statistics",
+        "_unread_deadlines",
     )
 
     def __init__(
@@ -117,6 +119,8 @@ class ColdStore:
         self._in_place_seeds = Seeds()
         # Segments whose files are to be closed by the reader.
         self._forgets: list[int] = []
+        # Segments that a start has found, the oldest last.
+        self._unread_deadlines = sorted(index.segments, reverse=True)
 
     def begin(
         self,
@@ -194,6 +198,34 @@ class ColdStore:
             step.damaged,
             step.error,
         )
+
+    # -- deadlines
+
+    @property
+    def has_deadlines(self) -> bool:
+        """Whether there may be deadlines that nobody has read since the start."""
+        return len(self._unread_deadlines) > 0
+
+    def begin_deadlines(self) -> DeadlineRead | None:
+        """Plan to read the deadlines of the next segment; None when all are read.
+
+        One at a time. Merged files carry the number of their last segment, which is
+        read after those that they stand for: so nothing is missed.
+        """
+        while self._unread_deadlines:
+            segment = self._index.segments.get(self._unread_deadlines[-1])
+            if segment is not None and segment.references > 0:
+                path = f"{self._log}/{name_of(segment.first_number, segment.number)}"
+                return DeadlineRead(
+                    self._reader, path, segment.first_number, segment.number
+                )
+            self._unread_deadlines.pop()
+        return None
+
+    def complete_deadlines(self, step: DeadlineRead) -> None:
+        """Take a step back that has run; one that failed is planned again."""
+        if step.error is None:
+            self._unread_deadlines.pop()
 
     # -- files that go
 

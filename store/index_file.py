@@ -73,6 +73,10 @@ class IndexFile:
         data = self._read(run.count * ENTRY_SIZE, run.entries_at)
         return data if run.are_entries(data) else None
 
+    def deadlines(self, run: IndexedRun) -> bytes | None:
+        """Return the deadlines of a run, None if they are damaged."""
+        return run.deadlines_in(self._read(run.deadlines_size, run.deadlines_at))
+
     def close(self) -> None:
         """Close the file."""
         self._filesystem.close(self._descriptor)

@@ -7,6 +7,7 @@ written. It does not know files.
 import struct
 from typing import Final, final
 
+from librt.strings import BytesWriter, read_i64_be
 from mypy_extensions import i64
 
 from store import record
@@ -19,11 +20,12 @@ from store.record import (
     read_record,
     read_u32,
 )
-from store.segment_index import SegmentIndex
+from store.segment_index import SegmentIndex, write_deadline
 
 # As `segment_index.write_entry` writes it; uncompiled, one call instead of nine.
 _ENTRY: Final = struct.Struct(">III")
 _U32: Final = 0xFFFFFFFF
+_EXPIRES_AT: Final = record.HEADER_SIZE + 8
 
 
 @final
@@ -51,8 +53,12 @@ class Indexer:
         """
         if data[start + 4] == record.MESSAGE and data[start + 5] == record.VERSION:
             size = read_u32(data, start)
-            for destination in read_destinations(data, start):
+            destinations = read_destinations(data, start)
+            for destination in destinations:
                 self._add_message(destination, offset, size)
+            expires_ms = read_i64_be(data, start + _EXPIRES_AT)
+            if expires_ms:
+                self._add_deadline(destinations, expires_ms)
         else:
             self._add_fact(data, start)
 
@@ -66,6 +72,12 @@ class Indexer:
         self._count += 1
         self._size += size
         self._entries += _ENTRY.pack(destination.seq & _U32, offset, size)
+
+    def _add_deadline(self, destinations: list[Destination], expires_ms: i64) -> None:
+        for destination in destinations:
+            out = BytesWriter()
+            write_deadline(out, destination.seq, expires_ms)
+            self.index.share(destination.queue_id).deadlines += out.getvalue()
 
     def _add_fact(self, data: bytes, start: i64) -> None:
         fact = read_record(data, start)

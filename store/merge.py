@@ -33,7 +33,7 @@ from store.merge_source import IndexDamaged, LiveRecords
 from store.merge_step import Extent, MergeFiles, MergeSource, MergeStep
 from store.record import CHECKSUM_SIZE, Destination, Message, read_record
 from store.segment import HEADER_SIZE, Segment
-from store.segment_index import SegmentIndex, write_entry
+from store.segment_index import SegmentIndex, write_deadline, write_entry
 
 # What one step reads: live records less than a gap apart are read with what lies
 # between them.
@@ -334,6 +334,10 @@ class Merge:
             share = self.index_of_new.share(one.queue_id)
             share.add(one.seq, one.seq, 1, written, self._entry.getvalue())
             self._entry.truncate(0)
+            if message.expires_ms:
+                write_deadline(self._entry, one.seq, message.expires_ms)
+                share.deadlines += self._entry.getvalue()
+                self._entry.truncate(0)
 
     def _is_live(self, destination: Destination) -> bool:
         queue = self._index.queues.get(int(destination.queue_id))

@@ -434,11 +434,15 @@ class MessageStore(Generic[T]):
         if message.queue_id >= 0:
             facts = self._facts.touch(message.queue_id)
             facts.note_written(message.seq, offset, size)
+            if message.expires_ms:
+                facts.note_deadline(message.seq, message.expires_ms)
         if message.others is not None:
             for other in message.others.destinations:
                 if other.queue_id >= 0:
                     facts = self._facts.touch(other.queue_id)
                     facts.note_written(other.seq, offset, size)
+                    if message.expires_ms:
+                        facts.note_deadline(other.seq, message.expires_ms)
 
     def _plan(
         self, writer: BatchWriter | None, refused: Batch | None, sync: bool, now_ms: i64

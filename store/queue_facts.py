@@ -19,7 +19,7 @@ from mypy_extensions import i64
 from store.batch import BatchWriter
 from store.index import Index
 from store.record import QUEUE_ID_MAX, Returned
-from store.segment_index import SegmentIndex, write_entry
+from store.segment_index import SegmentIndex, write_deadline, write_entry
 from store.seq_ranges import Ranges, SeqRanges
 
 _NONE: Final = -1
@@ -30,6 +30,7 @@ class BegunFacts:
     """One queue's part of a batch."""
 
     __slots__ = (
+        "deadlines",
         "delivered",
         "entries",
         "first",
@@ -50,6 +51,8 @@ class BegunFacts:
         # Bytes of the records, and where each of them lies.
         self.size: i64 = 0
         self.entries = b""
+        # When the time is over of those that have one.
+        self.deadlines = b""
         # Seqs between first and last that are not in the batch.
         self.gaps: Ranges | None = None
         self.settled: Ranges | None = None
@@ -64,6 +67,9 @@ class BegunFacts:
                 self.first, self.last, self.written_count, self.size, self.entries
             )
             self.entries = b""
+            if self.deadlines:
+                share.deadlines += self.deadlines
+                self.deadlines = b""
         if self.settled is not None:
             share.settle(self.settled)
         if self.delivered:
@@ -108,6 +114,7 @@ class QueueFacts:
     """One queue's facts that are in no batch yet."""
 
     __slots__ = (
+        "_deadlines",
         "_delivered",
         "_delivered_written",
         "_entries",
@@ -140,6 +147,7 @@ class QueueFacts:
         self._size: i64 = 0
         self._gaps = SeqRanges()
         self._entries: BytesWriter | None = None
+        self._deadlines: BytesWriter | None = None
         self._written_upper = written_upper
 
     def note_written(self, seq: i64, offset: i64, size: i64) -> None:
@@ -154,6 +162,12 @@ class QueueFacts:
         self._size += size
         assert self._entries is not None, "made with the first of a batch"
         write_entry(self._entries, seq, offset, size)
+
+    def note_deadline(self, seq: i64, deadline_ms: i64) -> None:
+        """The message that is being written has a time of its own."""
+        if self._deadlines is None:
+            self._deadlines = BytesWriter()
+        write_deadline(self._deadlines, seq, deadline_ms)
 
     def settle(self, seq: i64) -> None:
         """A written message is done with.
@@ -241,6 +255,9 @@ class QueueFacts:
         begun.written_count = self._written_count
         begun.size = self._size
         begun.entries = self._entries.getvalue()
+        if self._deadlines is not None:
+            begun.deadlines = self._deadlines.getvalue()
+            self._deadlines = None
         if not self._gaps.is_empty:
             begun.gaps = self._gaps.take()
         self._written_upper = self._last

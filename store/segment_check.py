@@ -128,10 +128,12 @@ class SegmentCheck:
             share = index.share(queue_id)
             run = runs.get(queue_id)
             entries = b"" if run is None else found.entries(run)
-            if entries is None:
+            deadlines = b"" if run is None else found.deadlines(run)
+            if entries is None or deadlines is None:
                 return TORN
             if self._survey.is_known(queue_id) and (
                 entries != bytes(share.entries)
+                or deadlines != bytes(share.deadlines)
                 or _facts_of(share) != _facts_of(told.share(queue_id))
             ):
                 return f"does not say what its segment holds of queue {queue_id}"

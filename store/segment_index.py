@@ -9,10 +9,13 @@ the segment is sealed: `00000003.seg`, `00000003.idx`.
     64  directory   48 bytes a run, by queue:
                     queue u32, lane u16, 0 u16, first seq u64, last seq u64, count u32,
                     entries' offset in the file u32, bytes u64, entries' checksum u32,
-                    0 u32
+                    count of deadlines u32
     ..  facts       records: what the segment says about each queue, joined
     ..  entries     12 bytes a message, by run, in seq order:
-                    low half of the seq u32, offset in the segment u32, size u32
+                    low half of the seq u32, offset in the segment u32, size u32;
+                    behind a run's entries its deadlines, 8 bytes a message that has
+                    one: the second that is over when its time is u32, low half of the
+                    seq u32; and behind these their checksum u32
 
 The file can be made again from the segment, so nobody syncs it: one that is missing or
 damaged is made again. It says what was written, not what is still live.
@@ -30,15 +33,17 @@ from store.record import Record, Returned, read_record, read_u32, signed32
 from store.seq_ranges import Ranges, SeqRanges
 
 MAGIC: Final = b"amqpdidx"
-VERSION: Final = 1
+VERSION: Final = 2
 HEADER_SIZE: Final = 64
 ROW_SIZE: Final = 48
 ENTRY_SIZE: Final = 12
+DEADLINE_SIZE: Final = 8
 SUFFIX: Final = ".idx"
 
 _HEADER: Final = struct.Struct(">8sHHIQQ16sQI")
 _CHECKSUM: Final = struct.Struct(">I")
 _ROW: Final = struct.Struct(">IHHQQIIQII")
+_U32: Final = 0xFFFFFFFF
 _NO_CHECKSUM: Final = bytes(record.CHECKSUM_SIZE)
 _SEGMENT_SUFFIX: Final = ".seg"
 
@@ -56,12 +61,26 @@ def write_entry(out: BytesWriter, seq: i64, offset: i64, size: i64) -> None:
     write_i32_be(out, signed32(size))
 
 
+def second_of(deadline_ms: i64) -> i64:
+    """Return the second that begins when a deadline is over."""
+    return deadline_ms // 1000 + 1
+
+
+def write_deadline(out: BytesWriter, seq: i64, deadline_ms: i64) -> None:
+    """Write when a message's time is over, if that is in this century or the next."""
+    second = second_of(deadline_ms)
+    if second <= _U32:
+        write_i32_be(out, signed32(second))
+        write_i32_be(out, signed32(seq & _U32))
+
+
 @final
 class IndexedRun:
     """One queue's messages in a segment, as the directory has them."""
 
     __slots__ = (
         "count",
+        "deadline_count",
         "entries_at",
         "entries_checksum",
         "first",
@@ -81,6 +100,7 @@ class IndexedRun:
         size: i64,
         entries_at: i64,
         entries_checksum: i64,
+        deadline_count: i64 = 0,
     ) -> None:
         self.queue_id = queue_id
         self.lane = lane
@@ -91,6 +111,29 @@ class IndexedRun:
         self.size = size
         self.entries_at = entries_at
         self.entries_checksum = entries_checksum
+        # How many of them have a deadline.
+        self.deadline_count = deadline_count
+
+    @property
+    def deadlines_at(self) -> i64:
+        """Return the offset of the deadlines in the file."""
+        return self.entries_at + self.count * ENTRY_SIZE
+
+    @property
+    def deadlines_size(self) -> i64:
+        """Return how many bytes the deadlines and their checksum take."""
+        if self.deadline_count == 0:
+            return 0
+        return self.deadline_count * DEADLINE_SIZE + record.CHECKSUM_SIZE
+
+    def deadlines_in(self, data: bytes) -> bytes | None:
+        """Return the deadlines that were read with their checksum; None if damaged."""
+        if self.deadline_count == 0:
+            return b""
+        end = self.deadline_count * DEADLINE_SIZE
+        if len(data) != self.deadlines_size or crc32(data[:end]) != read_u32(data, end):
+            return None
+        return data[:end]
 
     @property
     def has_gaps(self) -> bool:
@@ -129,6 +172,7 @@ class QueueShare:
 
     __slots__ = (
         "count",
+        "deadlines",
         "delivered",
         "entries",
         "first",
@@ -141,6 +185,7 @@ class QueueShare:
 
     def __init__(self, queue_id: i64) -> None:
         self.queue_id = queue_id
+        self.deadlines = bytearray()
         self.first: i64 = 0
         self.last: i64 = 0
         self.count: i64 = 0
@@ -230,6 +275,11 @@ class SegmentIndex:
             rows.append(_row(share, at, data))
             entries.append(data)
             at += len(data)
+            if share.deadlines:
+                deadlines = bytes(share.deadlines)
+                deadlines += _CHECKSUM.pack(crc32(deadlines))
+                entries.append(deadlines)
+                at += len(deadlines)
         head = b"".join(rows) + facts
         header = _HEADER.pack(
             MAGIC,
@@ -256,7 +306,7 @@ def _row(share: QueueShare, at: int, entries: bytes) -> bytes:
         at,
         share.size,
         crc32(entries),
-        0,
+        len(share.deadlines) // DEADLINE_SIZE,
     )
 
 
@@ -312,6 +362,7 @@ def read_run(directory: bytes, at: i64) -> IndexedRun:
         read_i64_be(directory, at + 32),
         read_u32(directory, at + 28),
         read_u32(directory, at + 40),
+        read_u32(directory, at + 44),
     )
 
 

@@ -36,11 +36,12 @@ from typing import Final, final
 
 from mypy_extensions import i64
 
+from amqpd.broker.ages import NO_TIME
 from amqpd.broker.deadlines import Deadlines
 from amqpd.broker.delivery import Reference
 from amqpd.broker.memory_use import MemoryUse, Written
 from amqpd.broker.message import Message
-from store.seq_ranges import SeqRanges
+from amqpd.broker.settled_seqs import SettledSeqs
 
 # The lines are swept when more than this are struck, and more than are left.
 STRUCK_MIN: Final[i64] = 64
@@ -72,6 +73,7 @@ class Backlog:
         "body_size",
         "cold_body_size",
         "cold_first",
+        "cold_first_ms",
         "cold_last",
         "cold_paged",
         "cold_size",
@@ -79,6 +81,7 @@ class Backlog:
         "counts_bodies",
         "deadlines",
         "holes",
+        "is_first_passed",
         "is_split",
         "size",
         "stored_cost",
@@ -105,11 +108,15 @@ class Backlog:
         self.size: i64 = 0
         self.cold_first: i64 = 0
         self.cold_last: i64 = 0
+        # When the first of them came, or a little earlier.
+        self.cold_first_ms: i64 = NO_TIME
+        # Whether it was dropped unread, so that the first may be a later one.
+        self.is_first_passed = False
         self.cold_stored: i64 = 0
         self.cold_paged: i64 = 0
         self.cold_size: i64 = 0
         # Seqs among the folded ones that are settled, though a log may not know it yet.
-        self.holes = SeqRanges()
+        self.holes = SettledSeqs()
         # The share of this queue in `MemoryUse.stored`.
         self.stored_cost: i64 = 0
         # Octets of bodies in memory and cold, if somebody wants to know.
@@ -141,6 +148,17 @@ class Backlog:
     def has_returned(self) -> bool:
         """Whether anything has come back and is still here."""
         return bool(self._returned)
+
+    @property
+    def first_enqueued_ms(self) -> i64:
+        """When the first one came, `NO_TIME` if that is not known."""
+        if self.at_hand:
+            return self.first().message.enqueued_ms
+        if self.cold_count:
+            return self.cold_first_ms
+        self._sweep_if_struck()
+        line = self._leaving or self._tail
+        return line[0].message.enqueued_ms if line else NO_TIME
 
     # -- messages come and go -------------------------------------------------
 
@@ -221,7 +239,7 @@ class Backlog:
 
     def strike_cold(self, seq: int, is_paged: bool) -> None:
         """Take out one that is cold."""
-        self.holes.add(seq)
+        self.holes.add_alone(seq, self.cold_first)
         size = self.cold_size // self.cold_count
         bodies = self.cold_body_size // self.cold_count
         if is_paged:
@@ -265,10 +283,7 @@ class Backlog:
         first = self._fresh_seq(_SEQ_MAX)
         if self._returned and self._returned[0] < first:
             first = self._returned[0]
-        ranges = self.holes.take()
-        for low, high in zip(ranges.firsts, ranges.lasts, strict=True):
-            if high >= first:
-                self.holes.add_range(max(low, first), high)
+        self.holes.prune(first)
 
     def take_all(self) -> list[Reference]:
         """Take everything that is in memory, in order; forget what is cold."""
@@ -398,6 +413,7 @@ class Backlog:
         reference = line.popleft()
         if not self.cold_count:
             self.cold_first = reference.seq
+            self._note_first(reference)
         self.cold_last = reference.seq
         self._note_cold(reference)
         return True
@@ -411,6 +427,7 @@ class Backlog:
         if not self.cold_count:
             self.cold_last = reference.seq
         self.cold_first = reference.seq
+        self._note_first(reference)
         self.at_hand -= 1
         self.behind += 1
         self._note_cold(reference)
@@ -472,9 +489,13 @@ class Backlog:
                 self.cold_body_size -= message.body_size()
             self._charge(message)
         count: i64 = len(references)
+        if count:
+            # The next one came then, or later.
+            self._note_first(references[-1])
         self.at_hand += count
         self.behind -= count
         self.cold_first = next_first
+        self.holes.trim(next_first)
 
     def lose_cold(self, stored_count: i64, paged_count: i64) -> None:
         """So many of the cold ones are not in their log: it was damaged."""
@@ -510,10 +531,15 @@ class Backlog:
     def _clear_cold(self) -> None:
         self.cold_first = 0
         self.cold_last = 0
+        self.cold_first_ms = NO_TIME
         self.cold_stored = 0
         self.cold_paged = 0
         self.cold_size = 0
         self.cold_body_size = 0
+
+    def _note_first(self, reference: Reference) -> None:
+        self.cold_first_ms = reference.message.enqueued_ms
+        self.is_first_passed = False
 
     def _is_written(self, reference: Reference, written: Written) -> bool:
         if self._durable:

@@ -25,6 +25,7 @@ from amqpd.broker.pager import MIB, MemoryBudgets, Pager
 from amqpd.broker.ports import DurabilityWaiter, Step
 from amqpd.broker.session import Session
 from amqpd.broker.statements import put_permission, put_user, put_vhost
+from amqpd.broker.survey import Survey
 from amqpd.broker.topology import Surroundings
 from amqpd.broker.upkeep import Upkeep
 from amqpd.broker.vhost import VirtualHost
@@ -81,6 +82,7 @@ class Broker:
             stores.append(pager.paging)
         self.upkeep = Upkeep(stores)
         self.timers = self._surroundings.timers
+        self.survey = Survey(pager.store, self._surroundings.queues_by_id.get)
         self.durability = Durability(pager, self._surroundings.queues_by_id.get)
 
     @staticmethod

@@ -13,13 +13,14 @@ from typing import Final, final
 
 from mypy_extensions import i64
 
+from amqpd.broker.ages import NO_TIME
 from amqpd.broker.delivery import READ_BACK, Reference, ReferenceOwner
 from amqpd.broker.message import Message
+from amqpd.broker.settled_seqs import SettledSeqs
 from amqpd.wire.frames import HEAD_SIZE, read_u32
 from amqpd.wire.properties import walk_properties
 from store.cold_read import ColdRead
 from store.cold_store import ReadResult
-from store.seq_ranges import SeqRanges
 from store.stored_message import StoredMessage
 
 # How a message that was read from the log is settled: its append number is not known.
@@ -30,12 +31,21 @@ RECOVERED: Final[i64] = 0
 class ColdLoad:
     """A step that reads a queue's next window."""
 
-    __slots__ = ("generation", "last", "owner", "paged", "stored")
+    __slots__ = (
+        "first",
+        "generation",
+        "is_look",
+        "last",
+        "owner",
+        "paged",
+        "stored",
+    )
 
     def __init__(
         self,
         owner: ReferenceOwner,
         generation: i64,
+        first: i64,
         last: i64,
         stored: ColdRead | None,
         paged: ColdRead | None,
@@ -43,8 +53,11 @@ class ColdLoad:
         self.owner = owner
         # What the queue was when it was begun: a purge makes it another.
         self.generation = generation
-        # The last seq of the cold span.
+        # The cold span.
+        self.first = first
         self.last = last
+        # Whether somebody wants to know the first message, and not to have it.
+        self.is_look: bool = False
         self.stored = stored
         self.paged = paged
 
@@ -79,6 +92,17 @@ class LoadedWindow:
                 self.error = result.error
 
     @property
+    def first_enqueued_ms(self) -> i64:
+        """When the first one came, `NO_TIME` if nothing was found."""
+        first: StoredMessage | None = None
+        for result in (self._stored, self._paged):
+            if result is not None and result.messages:
+                message = result.messages[0]
+                if first is None or message.seq < first.seq:
+                    first = message
+        return NO_TIME if first is None else first.enqueued_ms
+
+    @property
     def damaged_stored(self) -> int:
         """How many messages the log has lost."""
         return 0 if self._stored is None else len(self._stored.damaged)
@@ -91,7 +115,7 @@ class LoadedWindow:
     def references(
         self,
         owner: ReferenceOwner,
-        holes: SeqRanges,
+        holes: SettledSeqs,
         delivered_seq: i64,
         returned: set[int],
     ) -> list[Reference]:

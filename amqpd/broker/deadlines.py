@@ -19,6 +19,7 @@ from mypy_extensions import i64
 
 from amqpd.broker.delivery import Reference
 from amqpd.broker.timers import NEVER_MS
+from store.segment_index import second_of
 
 _SECOND_MS: Final[i64] = 1000
 _VOID_MIN: Final = 256
@@ -54,13 +55,16 @@ class Deadlines:
         """It has left memory; the paging log has it, or the other."""
         if self._hot.pop(int(seq), None) is None:
             return
-        second = int(deadline_ms // _SECOND_MS + 1)
-        bucket = self._cold.get(second)
+        self.add_cold(-seq if is_paged else seq, second_of(deadline_ms))
+
+    def add_cold(self, noted: i64, second: i64) -> None:
+        """A cold message (negative: in the paging log) expires before a second."""
+        bucket = self._cold.get(int(second))
         if bucket is None:
             bucket = array("q")
-            self._cold[second] = bucket
-            heappush(self._cold_heap, second)
-        bucket.append(-int(seq) if is_paged else int(seq))
+            self._cold[int(second)] = bucket
+            heappush(self._cold_heap, int(second))
+        bucket.append(noted)
 
     @property
     def entry_count(self) -> int:

@@ -10,6 +10,7 @@ from typing import Final, final
 
 from mypy_extensions import i64, mypyc_attr
 
+from amqpd.broker.ages import DeliveryRun
 from amqpd.broker.message import Message
 
 # What a client says of a delivery.
@@ -67,6 +68,7 @@ class Reference:
         "page",
         "queue",
         "redelivered",
+        "run",
         "seq",
     )
 
@@ -82,6 +84,8 @@ class Reference:
         # Set while unacked: who has it, under which tag. None: basic.get took it.
         self.consumer: Consumer | None = None
         self.delivery_tag: i64 = 0
+        # What it was delivered with, to be acked.
+        self.run: DeliveryRun | None = None
 
 
 class Consumer:

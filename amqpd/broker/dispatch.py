@@ -11,7 +11,9 @@ from typing import Final, final
 
 from mypy_extensions import i64
 
+from amqpd.broker.ages import TimesInQueue
 from amqpd.broker.delivery import ReferenceOwner
+from amqpd.broker.timers import Timers
 
 # HOTPATH: a visit delivers at most so many messages or octets.
 VISIT_MESSAGES_MAX: Final[i64] = 256
@@ -22,9 +24,13 @@ VISIT_SIZE_MAX: Final[i64] = 262144
 class Dispatch:
     """The dirty queues, in the order of their turns."""
 
-    __slots__ = ("_dirty",)
+    __slots__ = ("_dirty", "timers", "times")
 
     def __init__(self) -> None:
+        # They know what time it is: when a turn began, or a read.
+        self.timers = Timers()
+        # How long what is delivered had been in its queue.
+        self.times = TimesInQueue()
         self._dirty: deque[ReferenceOwner] = deque()
 
     def mark(self, queue: ReferenceOwner) -> None:

@@ -10,8 +10,11 @@ them adds itself to what the log was given last:
 
 from typing import final
 
+from mypy_extensions import i64
+
 from amqpd.broker.delivery import Reference, ReferenceOwner
 from amqpd.broker.message import Message
+from store.cold_deadlines import RunDeadlines
 from store.record import Returned
 
 
@@ -93,6 +96,10 @@ class Keeper:
 
     def wants_window(self) -> bool:
         """Whether the front is to be read although nobody consumes."""
+        raise NotImplementedError
+
+    def on_deadlines_found(self, found: RunDeadlines, first: i64, end: i64) -> None:
+        """These of a segment's deadlines are of messages that were there at a start."""
         raise NotImplementedError
 
     def on_purged(self) -> None:

@@ -12,18 +12,22 @@ from amqpd.broker.delivery import Reference
 
 @final
 class MemoryUse:
-    """What is ready in memory, of all queues, as `Message.cost` has it.
+    """What messages of all queues take in memory, as `Message.cost` has it."""
 
-    What a consumer has unacked is not in it: it could not leave memory anyway.
-    """
-
-    __slots__ = ("stored", "unstored")
+    __slots__ = ("stored", "unacked", "unstored")
 
     def __init__(self) -> None:
         # Also in the log: it can be dropped once it is written.
         self.stored: i64 = 0
         # In no log: it must be paged before it can be dropped.
         self.unstored: i64 = 0
+        # With a consumer, whatever has it: it cannot leave memory, so others must.
+        self.unacked: i64 = 0
+
+    @property
+    def total(self) -> i64:
+        """All of it."""
+        return self.stored + self.unstored + self.unacked
 
 
 @final

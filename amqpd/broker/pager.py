@@ -10,7 +10,8 @@ messages go too, by way of the paging log, which is never synced and does not ou
 the process. A transient message that stands among persistent ones is paged with them,
 or it would keep them in memory.
 
-Only what is ready counts. What a consumer has unacked stays in memory.
+What consumers have unacked stays in memory, counts with everything, and so makes
+others go.
 
 A window is the budget's half shared by the queues that are being drained, within
 bounds. It knows no consumers; how a queue divides what it holds is `Backlog`'s.
@@ -51,6 +52,8 @@ PAGING_BEHIND_SIZE: Final[i64] = 8 * MIB
 WINDOW_MIN: Final[i64] = 16 * 1024
 WINDOW_MAX: Final[i64] = 512 * 1024
 WINDOW_COUNT_MAX: Final[i64] = 1_300
+# So many queues at a time are looked at.
+LOOKS_MAX: Final = 32
 
 
 @final
@@ -76,6 +79,8 @@ class PagedQueue(ReferenceOwner):
         self.is_held = False
         # Whether it stands in line for its next window.
         self.is_wanting = False
+        # Whether somebody wants to know its first cold message.
+        self.is_looking = False
         # Whether it has cold messages and somebody who wants them.
         self.is_draining = False
 
@@ -92,6 +97,10 @@ class PagedQueue(ReferenceOwner):
 
     def begin_load(self) -> ColdLoad | None:
         """Plan to read the next window; None if it is not wanted any more."""
+        raise NotImplementedError
+
+    def begin_look(self) -> ColdLoad | None:
+        """Plan to look at the first cold message; None if it is of no interest."""
         raise NotImplementedError
 
     def complete_load(self, load: ColdLoad, found: LoadedWindow) -> bool:
@@ -120,6 +129,7 @@ class Pager:
         # Queues that hold something, in the order of their turns.
         self._held: OrderedDict[int, PagedQueue] = OrderedDict()
         self._wanting: list[PagedQueue] = []
+        self._looking: list[PagedQueue] = []
         self._draining_count: i64 = 0
         self._failed: list[PagedQueue] = []
         self._retry_ms: i64 = 0
@@ -141,6 +151,11 @@ class Pager:
         if not queue.is_draining:
             queue.is_draining = True
             self._draining_count += 1
+
+    def look(self, queue: PagedQueue) -> None:
+        """The queue would like to know its first cold message; not twice at a time."""
+        queue.is_looking = True
+        self._looking.append(queue)
 
     def end_draining(self, queue: PagedQueue) -> None:
         """Nothing of the queue is cold any more, or nobody wants it."""
@@ -168,7 +183,7 @@ class Pager:
     def is_over(self) -> bool:
         """Whether too much is in memory."""
         use = self.use
-        if use.stored + use.unstored > self.budgets.total:
+        if use.total > self.budgets.total:
             return True
         return use.stored > self._cold_limit()
 
@@ -188,7 +203,7 @@ class Pager:
     @property
     def is_waiting(self) -> bool:
         """Whether something is to be tried again later."""
-        return bool(self._failed) or self.is_over
+        return bool(self._failed) or bool(self._looking) or self.is_over
 
     def turn(self, now_ms: i64) -> None:
         """If there is too much, drop some of it: a slice of half a millisecond."""
@@ -211,8 +226,7 @@ class Pager:
 
     def _visit_next(self, units: i64) -> i64:
         key, queue = self._held.popitem(last=False)
-        use = self.use
-        done = queue.page_out(units, use.stored + use.unstored > self.budgets.total)
+        done = queue.page_out(units, self.use.total > self.budgets.total)
         if queue.has_memory():
             self._held[key] = queue
         else:
@@ -267,17 +281,27 @@ class Pager:
         if self._failed and now_ms >= self._retry_ms:
             self._wanting += self._failed
             self._failed = []
+        loads: list[ColdLoad] = []
+        if self._looking:
+            self._begin_looks(loads)
         if not self._wanting:
-            return []
+            return loads
         wanting = self._wanting
         self._wanting = []
-        loads: list[ColdLoad] = []
         for queue in wanting:
             queue.is_wanting = False
             load = queue.begin_load()
             if load is not None:
                 loads.append(load)
         return loads
+
+    def _begin_looks(self, loads: list[ColdLoad]) -> None:
+        while self._looking and len(loads) < LOOKS_MAX:
+            queue = self._looking.pop()
+            queue.is_looking = False
+            look = queue.begin_look()
+            if look is not None:
+                loads.append(look)
 
     def plan_load(
         self,
@@ -286,11 +310,12 @@ class Pager:
         backlog: Backlog,
         page_id: i64,
         is_in_place: bool,
+        count_max: i64,
     ) -> ColdLoad:
         """Plan to read a window of a queue that has something cold."""
         window = WINDOW_MIN if is_in_place else self.window()
         average = backlog.cold_size // backlog.cold_count + REFERENCE_COST
-        count = max(1, min(window // average, WINDOW_COUNT_MAX))
+        count = max(1, min(window // average, count_max))
         first, last = backlog.cold_first, backlog.cold_last
         stored: ColdRead | None = None
         paged: ColdRead | None = None
@@ -303,7 +328,7 @@ class Pager:
             paged = self.paging.begin_read(
                 page_id, first, last, count, window, is_in_place
             )
-        return ColdLoad(owner, generation, last, stored, paged)
+        return ColdLoad(owner, generation, first, last, stored, paged)
 
     def read_one(self, log_id: i64, seq: i64, is_paged: bool) -> Message | None:
         """Read one cold message in place, from one log or the other."""

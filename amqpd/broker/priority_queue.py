@@ -70,6 +70,36 @@ class PriorityQueue(Queue):
             count += level.ready_count
         return int(count)
 
+    def oldest_ready_age(self, now_ms: i64) -> i64:
+        """The age of the oldest message that is first in its level."""
+        age = super().oldest_ready_age(now_ms)
+        for level in self._levels:
+            age = max(age, level.oldest_ready_age(now_ms))
+        return age
+
+    def oldest_unacked_age(self, now_ms: i64) -> i64:
+        """The age of the oldest message that is unacked, `NO_AGE` if none is."""
+        age = super().oldest_unacked_age(now_ms)
+        for level in self._levels:
+            age = max(age, level.oldest_unacked_age(now_ms))
+        return age
+
+    def oldest_delivery_age(self, now_ms: i64) -> i64:
+        """How long ago the oldest unacked delivery was, `NO_AGE` if there is none."""
+        age = super().oldest_delivery_age(now_ms)
+        for level in self._levels:
+            age = max(age, level.oldest_delivery_age(now_ms))
+        return age
+
+    @property
+    def mean_time_in_queue_ms(self) -> float:
+        """How long messages were in the queue: the mean of a sample."""
+        count, total_ms = self.ages.left_count, self.ages.left_total_ms
+        for level in self._levels:
+            count += level.ages.left_count
+            total_ms += level.ages.left_total_ms
+        return int(total_ms) / int(count) if count else 0.0
+
     def ids(self) -> list[int]:
         """Its ids in the log, those of levels that were never used included."""
         return [int(self.id) + level for level in range(self.priority_max + 1)]
@@ -219,16 +249,14 @@ class PriorityLevel(Queue):
 
     def settle(self, reference: Reference) -> None:
         """An unacked reference is done with: acked, or rejected for good."""
-        if self.is_deleted:
-            return
-        self._face.unacked_count -= 1
+        if not self.is_deleted:
+            self._face.unacked_count -= 1
         super().settle(reference)
 
     def reject(self, reference: Reference) -> None:
         """An unacked reference is not wanted: it may be a dead letter."""
-        if self.is_deleted:
-            return
-        self._face.unacked_count -= 1
+        if not self.is_deleted:
+            self._face.unacked_count -= 1
         super().reject(reference)
 
     def take_back(self, reference: Reference) -> None:
@@ -238,9 +266,8 @@ class PriorityLevel(Queue):
 
     def requeue(self, reference: Reference) -> None:
         """An unacked reference goes back to its place in its level."""
-        if self.is_deleted:
-            return
-        self._face.unacked_count -= 1
+        if not self.is_deleted:
+            self._face.unacked_count -= 1
         super().requeue(reference)
         self._face.wake()
 

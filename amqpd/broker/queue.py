@@ -12,11 +12,11 @@ has consumers. Names, permissions and what is bound to what are the virtual host
 business.
 """
 
-import logging
 from typing import Final
 
 from mypy_extensions import i64
 
+from amqpd.broker.ages import NO_AGE, NO_TIME, DeliveryRun, QueueAges
 from amqpd.broker.arguments import SINGLE_ACTIVE_CONSUMER
 from amqpd.broker.backlog import Backlog
 from amqpd.broker.cold_load import ColdLoad, LoadedWindow
@@ -25,14 +25,14 @@ from amqpd.broker.delivery import Consumer, Reference
 from amqpd.broker.dispatch import Dispatch
 from amqpd.broker.errors import AccessRefused, ResourceError
 from amqpd.broker.keeper import Keeper
+from amqpd.broker.leaving import Leaving
 from amqpd.broker.message import Message
-from amqpd.broker.pager import PAGE_UNITS, PagedQueue, Pager
+from amqpd.broker.pager import PagedQueue, Pager
 from amqpd.broker.queue_log import QueueLog
 from amqpd.broker.timers import Timed
+from amqpd.broker.windows import Windows
 from amqpd.wire.properties import PERSISTENT
 from store.replay import RecoveredQueue
-
-logger = logging.getLogger(__name__)
 
 # A level of a priority queue has an id of its own: in the log, each id has one lane.
 LANE: Final = 0
@@ -81,25 +81,13 @@ class Queue(PagedQueue):
         self._store = pager.store
         self._dispatch = dispatch
         self._pager = pager
-        # Messages up to here have been delivered once; the log knows of those it has.
-        self._delivered_seq: i64 = 0
         # The last message that the log has.
         self._stored_seq: i64 = 0
-        # What came back to the queue before the broker was started.
-        self._returned: set[int] = set()
-        # What the disk refused while a consumer had it: its number says it is written.
-        self._refused: set[int] = set()
-        # A load of an earlier generation is not for what is cold now.
-        self._generation: i64 = 0
-        self._is_loading = False
-        # The next window is asked for when fewer than this are at hand.
-        self._low_count: i64 = 1
         self.log = QueueLog(self, queue_id, durable, pager)
-        # The last message that the paging log was given: it takes them in order.
-        self._page_upper: i64 = 0
-        self._is_head_paged = False
-        # Whether something has come back that can be neither paged nor dropped.
-        self._is_fold_refused = False
+        self._leaving = Leaving(self._ready, self.log, pager)
+        self._windows = Windows(self, (name, vhost_name), self._ready, self.log, pager)
+        self.ages = QueueAges(dispatch.times)
+        self._use = pager.use
 
     @property
     def ready_count(self) -> int:
@@ -140,6 +128,35 @@ class Queue(PagedQueue):
         """Return what has this id in the log."""
         return self
 
+    def oldest_ready_age(self, now_ms: i64) -> i64:
+        """The age of the first message that is ready, `NO_AGE` if there is none.
+
+        If it has been on the disk since a restart, asking has it looked at, and until
+        then `NO_AGE` is the answer, too. Where those before it were dropped unread, the
+        answer is the age of one of them, until it has been looked at.
+        """
+        ready = self._ready
+        if not ready.count:
+            return NO_AGE
+        enqueued_ms = ready.first_enqueued_ms
+        is_late = ready.is_first_passed and not ready.at_hand
+        if (enqueued_ms == NO_TIME or is_late) and not self.is_looking:
+            self._pager.look(self)
+        return NO_AGE if enqueued_ms == NO_TIME else max(0, now_ms - enqueued_ms)
+
+    def oldest_unacked_age(self, now_ms: i64) -> i64:
+        """The age of the oldest message that is unacked, `NO_AGE` if none is."""
+        return self.ages.oldest_unacked_age(now_ms)
+
+    def oldest_delivery_age(self, now_ms: i64) -> i64:
+        """How long ago the oldest unacked delivery was, `NO_AGE` if there is none."""
+        return self.ages.oldest_delivery_age(now_ms)
+
+    @property
+    def mean_time_in_queue_ms(self) -> float:
+        """How long messages were in the queue: the mean of a sample."""
+        return self.ages.mean_time_ms
+
     # -- messages come and go -------------------------------------------------
 
     def publish(self, message: Message) -> None:
@@ -177,8 +194,8 @@ class Queue(PagedQueue):
             self._ready.restore(found.first_seq, last, found.count, found.size)
         self.next_seq = found.next_seq
         self._stored_seq = last
-        self._delivered_seq = found.delivered_upper
-        self._returned = set(found.returned)
+        self._windows.delivered_seq = found.delivered_upper
+        self._windows.returned = set(found.returned)
         if self.keeper is not None:
             self.keeper.restore_counts(found.returned)
 
@@ -191,9 +208,16 @@ class Queue(PagedQueue):
         reference = self._take_deliverable()
         if reference is None:
             return None
+        message = reference.message
+        now_ms = self._dispatch.timers.now_ms
+        self.ages.note_left(now_ms, message.enqueued_ms)
         if no_ack:
             self._done_with(reference)
         else:
+            run = self.ages.run(now_ms, message.enqueued_ms)
+            run.count += 1
+            reference.run = run
+            self._use.unacked += message.cost
             self.unacked_count += 1
             self._note_delivered(reference)
         return reference
@@ -223,6 +247,7 @@ class Queue(PagedQueue):
             return False
         sent: i64 = 0
         size: i64 = 0
+        run: DeliveryRun | None = None
         while ready.at_hand and sent < messages_max and size < size_max:
             consumer = ring.next()
             if consumer is None:
@@ -236,11 +261,18 @@ class Queue(PagedQueue):
                     if not ready.at_hand or sent >= messages_max:
                         break
                     continue
-                size += reference.message.size
+                message = reference.message
+                size += message.size
                 if no_ack:
                     consumer.deliver(reference)
                     self._done_with(reference)
                 else:
+                    if run is None:
+                        now_ms = self._dispatch.timers.now_ms
+                        run = self.ages.run(now_ms, message.enqueued_ms)
+                    run.count += 1
+                    reference.run = run
+                    self._use.unacked += message.cost
                     reference.consumer = consumer
                     consumer.unacked_count += 1
                     self.unacked_count += 1
@@ -251,12 +283,16 @@ class Queue(PagedQueue):
                     break
             if not no_ack:
                 self._note_delivered(reference)
-        if ready.behind and ready.at_hand < self._low_count:
+        if sent:
+            now_ms = self._dispatch.timers.now_ms
+            self.ages.note_left(now_ms, reference.message.enqueued_ms)
+        if ready.behind and ready.at_hand < self._windows.low_count:
             self.refill()
         return ready.at_hand > 0 and ring.count > 0
 
     def settle(self, reference: Reference) -> None:
         """An unacked reference is done with: acked, or rejected for good."""
+        self._note_answered(reference)
         if self.is_deleted:
             return
         self.unacked_count -= 1
@@ -264,6 +300,7 @@ class Queue(PagedQueue):
 
     def reject(self, reference: Reference) -> None:
         """An unacked reference is not wanted: it may be a dead letter."""
+        self._note_answered(reference)
         if self.is_deleted:
             return
         self.unacked_count -= 1
@@ -274,6 +311,7 @@ class Queue(PagedQueue):
 
     def requeue(self, reference: Reference) -> None:
         """An unacked reference goes back to its place."""
+        self._note_answered(reference)
         if self.is_deleted:
             return
         self.unacked_count -= 1
@@ -282,6 +320,14 @@ class Queue(PagedQueue):
         keeper = self.keeper if self.is_ruled else None
         if keeper is None or keeper.may_return(reference):
             self._put_back(reference)
+
+    def _note_answered(self, reference: Reference) -> None:
+        """It is unacked no longer, also of a queue that is gone."""
+        self._use.unacked -= reference.message.cost
+        run = reference.run
+        if run is not None:
+            run.count -= 1
+            reference.run = None
 
     def take_back(self, reference: Reference) -> None:
         """The disk refused to have a message moved elsewhere: it is still here."""
@@ -320,8 +366,9 @@ class Queue(PagedQueue):
         if self.has_deadlines and self.keeper is not None:
             self.keeper.on_removed(removed)
         if len(removed) < len(seqs):
-            self._refused |= seqs
-            self._refused -= {int(reference.seq) for reference in removed}
+            refused = self._leaving.refused
+            refused.update(seqs)
+            refused.difference_update([int(reference.seq) for reference in removed])
 
     # -- consumers ------------------------------------------------------------
 
@@ -391,38 +438,43 @@ class Queue(PagedQueue):
         keeps_window = bool(self.consumers)
         if not keeps_window:
             self._pager.end_draining(self)
-            self._fold_returned()
+            self._leaving.fold_returned(
+                self.next_seq, self.unacked_count > 0 or self._windows.is_loading
+            )
         if not ready.is_split:
             if not ready.split(self._pager.window() if keeps_window else 0):
                 return 0
-            self._low_count = max(1, ready.at_hand // 2)
-            self._is_head_paged = False
-        written = self._pager.written
-        done: i64 = 0
-        while done < units and ready.drop_next(written):
-            done += 1
-        done += self._page_next(units - done)
-        if not (keeps_window or self._is_loading):
-            done += self._drop_head(units - done)
+            self._windows.low_count = max(1, ready.at_hand // 2)
+            self._leaving.is_head_paged = False
+        done = self._leaving.drop(units)
+        if not (keeps_window or self._windows.is_loading):
+            done += self._leaving.drop_head(units - done)
         return done
 
     def begin_load(self) -> ColdLoad | None:
         """Plan to read the next window; None if it is not wanted any more."""
-        if self.is_deleted or self._is_loading or not self._ready.cold_count:
+        if self.is_deleted or self._windows.is_loading or not self._ready.cold_count:
             return None
         keeper = self.keeper
         if not (self.consumers or (keeper is not None and keeper.wants_window())):
             self._pager.end_draining(self)
             return None
-        self._is_loading = True
-        return self._plan_load(False)
+        return self._windows.begin()
+
+    def begin_look(self) -> ColdLoad | None:
+        """Plan to look at the first cold message; None if it is of no interest."""
+        return None if self.is_deleted else self._windows.begin_look()
 
     def complete_load(self, load: ColdLoad, found: LoadedWindow) -> bool:
         """Take a window in; return False if it is to be tried again later."""
+        windows = self._windows
+        if load.is_look:
+            windows.take_look(load, found)
+            return True
         is_loaded = True
-        if load.generation == self._generation:
-            self._is_loading = False
-            is_loaded = self._take_window(found)
+        if windows.is_wanted(load):
+            windows.is_loading = False
+            is_loaded = windows.take(found, self.keeper)
         # Consumers that waited for it, in vain or not.
         if self._ring.count and not self.is_dirty:
             self._dispatch.mark(self)
@@ -430,129 +482,44 @@ class Queue(PagedQueue):
             self.keeper.on_window()
         return is_loaded
 
-    def _plan_load(self, is_in_place: bool) -> ColdLoad:
-        return self._pager.plan_load(
-            self, self._generation, self._ready, self.log.page_id, is_in_place
-        )
-
     def refill(self) -> None:
         """Little is at hand, and there is more."""
-        if not (self._ready.cold_count or self._is_loading):
+        if not (self._ready.cold_count or self._windows.is_loading):
             self._ready.join()
-        elif not (self._is_loading or self.is_wanting):
+        elif not (self._windows.is_loading or self.is_wanting):
             self._pager.want(self)
 
     def read_in_place(self) -> None:
-        """Have something at hand, if anything is ready."""
+        """Have something at hand, if anything is ready.
+
+        Raises:
+            ResourceError: it cannot be read.
+        """
         ready = self._ready
         while ready.behind and not ready.at_hand:
             # What is being loaded would come after what is read now.
-            self._generation += 1
-            self._is_loading = False
+            self._windows.void()
             if not ready.cold_count:
                 ready.join()
                 return
-            load = self._plan_load(True)
+            load = self._windows.begin_in_place()
             load.run()
-            if not self._take_window(self._pager.finish_load(load)):
+            if not self._windows.take(self._pager.finish_load(load), self.keeper):
                 raise ResourceError(f"queue '{self.name}' cannot be read from the disk")
         if self._ring.count and not self.is_dirty:
             self._dispatch.mark(self)
 
-    def _take_window(self, found: LoadedWindow) -> bool:
-        ready = self._ready
-        if found.error is not None or found.next_first <= ready.cold_first:
-            return False
-        references = found.references(
-            self, ready.holes, self._delivered_seq, self._returned
-        )
-        if self.keeper is not None:
-            self.keeper.on_loaded(references)
-        ready.lose_cold(found.damaged_stored, found.damaged_paged)
-        ready.load(references, found.next_first)
-        self._low_count = max(1, len(references) // 2)
-        if not self.is_held:
-            self._pager.hold(self)
-        if ready.is_cold_over:
-            if ready.cold_count:
-                logger.error(
-                    "queue '%s' in vhost '%s': %d messages are not in the log",
-                    self.name,
-                    self.vhost_name,
-                    ready.cold_count,
-                )
-            ready.join()
-            self._pager.end_draining(self)
-        return True
+    def drop_first_unread(self) -> bool:
+        """Drop the first message, of which nothing needs to be known, if it is cold.
+
+        Returns False if something is at hand, or if it is not in the log.
+        """
+        return not self._ready.at_hand and self._windows.drop_first()
 
     def _end_loading(self) -> None:
         """Whatever is being loaded is not wanted any more."""
-        self._generation += 1
-        self._is_loading = False
+        self._windows.void()
         self._pager.end_draining(self)
-
-    def _fold_returned(self) -> None:
-        """Nobody has anything of the queue: what came back may leave memory too."""
-        ready = self._ready
-        if not ready.has_returned:
-            self._is_fold_refused = False
-            return
-        if self.unacked_count or self._is_loading or self._is_fold_refused:
-            return
-        if (self._refused and ready.contains_returned(self._refused)) or (
-            self._page_upper and not ready.can_be_paged(self._page_upper)
-        ):
-            # They are looked at again when they are gone.
-            self._is_fold_refused = True
-            return
-        self._refused.clear()
-        ready.fold_returned(self.next_seq)
-        self._is_head_paged = False
-
-    def _page_next(self, units: i64) -> i64:
-        """Put what is in no log into the paging log, if it has to go."""
-        ready = self._ready
-        done: i64 = 0
-        while done < units:
-            reference = ready.next_to_leave()
-            if reference is None:
-                break
-            if ready.is_stored(reference):
-                if not ready.has_leaving:
-                    # It will be written without our doing.
-                    break
-            elif not (self._page_head() and self._page(reference)):
-                break
-            ready.leave()
-            done += PAGE_UNITS
-        return done
-
-    def _page_head(self) -> bool:
-        """Page the window before anything behind it; return whether that is done."""
-        if not self._is_head_paged:
-            for reference in self._ready.unpaged_in_head():
-                if not self._page(reference):
-                    return False
-            self._is_head_paged = True
-        return True
-
-    def _page(self, reference: Reference) -> bool:
-        if reference.page >= 0:
-            return True
-        if not self._pager.page(reference, self.log.page_id):
-            return False
-        self._page_upper = reference.seq
-        return True
-
-    def _drop_head(self, units: i64) -> i64:
-        """Nobody consumes: the window goes as well, from its end."""
-        ready = self._ready
-        written = self._pager.written
-        done: i64 = 0
-        self._page_head()
-        while done < units and ready.drop_last_of_head(written):
-            done += 1
-        return done
 
     # -- the end --------------------------------------------------------------
 
@@ -574,6 +541,7 @@ class Queue(PagedQueue):
             consumer.is_cancelled = True
             consumer.on_queue_gone()
         self.unacked_count = 0
+        self.ages.clear()
         self.log.forget_queue()
         return count
 
@@ -590,9 +558,9 @@ class Queue(PagedQueue):
 
     def _note_delivered(self, reference: Reference) -> None:
         """Everything up to this one, the last of a run, has been delivered once."""
-        before = self._delivered_seq
+        before = self._windows.delivered_seq
         if reference.seq <= before:
             return
-        self._delivered_seq = reference.seq
+        self._windows.delivered_seq = reference.seq
         if self._stored_seq > before:
             self._store.note_delivered(self.id, LANE, reference.seq)

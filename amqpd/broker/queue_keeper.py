@@ -42,11 +42,14 @@ from amqpd.broker.message import Message
 from amqpd.broker.priority_queue import PriorityQueue
 from amqpd.broker.queue import Queue
 from amqpd.broker.timers import NEVER_MS, Timed, Timers
+from store.cold_deadlines import RunDeadlines
 from store.record import Returned
 
 # So many messages expire at a time: others want their turn too.
 EXPIRE_MAX: Final[i64] = 256
-COLD_MAX: Final = 64
+# Cold ones that nobody wants to read; those that are read to be dead letters.
+COLD_MAX: Final = 500
+COLD_READ_MAX: Final = 64
 # While the disk is full dead letters stay where they are, and are tried again.
 RETRY_MS: Final[i64] = 1000
 
@@ -82,6 +85,8 @@ class QueueKeeper(Keeper):
         # Whether the queue is delivering or expiring: neither begins within the other.
         self._is_busy = False
         self._is_dead_lettering: bool = limits.dead_letter_exchange is not None
+        # Whether nothing needs to be known of a message that is dropped for length.
+        self._drops_unread: bool = not self._is_dead_lettering and limits.size_max < 0
         queue.can_refuse = limits.has_length and (
             limits.overflow is not Overflow.DROP_HEAD
         )
@@ -144,7 +149,10 @@ class QueueKeeper(Keeper):
             return
         self._is_busy = True
         try:
-            self._whole.dispatch(VISIT_MESSAGES_MAX, VISIT_SIZE_MAX)
+            # A visit is of one level.
+            for _ in self._parts():
+                if not self._whole.dispatch(VISIT_MESSAGES_MAX, VISIT_SIZE_MAX):
+                    break
         finally:
             self._is_busy = False
 
@@ -191,6 +199,8 @@ class QueueKeeper(Keeper):
         """Drop the first of the highest level; return False if it cannot be read."""
         for part in self._parts():
             if part.ready.count:
+                if self._drops_unread and part.drop_first_unread():
+                    return True
                 try:
                     part.read_in_place()
                 except ResourceError:
@@ -290,9 +300,10 @@ class QueueKeeper(Keeper):
     def _expire_cold(self, now_ms: i64) -> None:
         queue = self._queue
         ready = queue.ready
-        for noted in self._deadlines.take_due_cold(now_ms, COLD_MAX):
+        count_max = COLD_READ_MAX if self._is_dead_lettering else COLD_MAX
+        for noted in self._deadlines.take_due_cold(now_ms, count_max):
             seq, is_paged = abs(noted), noted < 0
-            if not ready.has_cold(seq):
+            if not ready.has_cold(seq) or not queue.log.is_cold_live(seq, is_paged):
                 continue
             reference: Reference | None = None
             if self._is_dead_lettering:
@@ -358,6 +369,17 @@ class QueueKeeper(Keeper):
             count = self._counts.get(int(reference.seq), 0)
             if count:
                 reference.message = with_delivery_count(message, count)
+
+    def on_deadlines_found(self, found: RunDeadlines, first: i64, end: i64) -> None:
+        """These of a segment's deadlines are of messages that were there at a start."""
+        queue = self._queue
+        if not queue.ready.cold_count:
+            return
+        queue.has_deadlines = True
+        queue.ready.deadlines = self._deadlines
+        for at in range(first, end):
+            self._deadlines.add_cold(found.seq(at), found.second(at))
+        self._ring_at(self._deadlines.next_ms)
 
     def on_window(self) -> None:
         """A window has been read: its front may have expired."""

@@ -95,6 +95,21 @@ class QueueLog:
             reference.page = READ_BACK
         return reference
 
+    def is_cold_live(self, seq: int, is_paged: bool) -> bool:
+        """Whether the log still needs a message that is, or was once, cold."""
+        if is_paged:
+            return True
+        index = self._store.index.queues.get(int(self._id))
+        return index is not None and index.is_live(seq)
+
+    def next_cold(self, seq: i64) -> i64:
+        """The first seq from this one on that the log still needs; 0 if none is."""
+        index = self._store.index.queues.get(int(self._id))
+        if index is None:
+            return 0
+        found = index.next_live(seq)
+        return found if found <= index.upper_seq else 0
+
     def note_returned(self, reference: Reference, count: i64) -> None:
         """A message came back so often."""
         if self._durable and reference.message.number >= 0:

@@ -36,7 +36,6 @@ from amqpd.broker.queue_expiry import QueueExpiry
 from amqpd.broker.queue_keeper import QueueKeeper
 from amqpd.broker.queue_log import FIRST_TRANSIENT_ID
 from amqpd.broker.statements import delete_exchange, delete_queue
-from amqpd.broker.timers import Timers
 from routing.binding import Binding
 from routing.router import Router
 from store.message_store import MessageStore
@@ -63,7 +62,7 @@ class Surroundings:
         self.dispatch = dispatch
         # Durable queues, as the log knows them.
         self.queues_by_id: dict[int, Queue] = {}
-        self.timers = Timers()
+        self.timers = dispatch.timers
         self.keepers = KeepersRound()
         # Whether what publishers say in x-death is history, as in RabbitMQ 3.
         self.keeps_published_deaths = True

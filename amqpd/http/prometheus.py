@@ -1,4 +1,4 @@
-"""`/metrics`: what the store has done and how it stands, in Prometheus' text format.
+"""`/metrics`: how store and queues stand and what they did, in Prometheus' format.
 
 The library serves each scrape on a thread of its own; the figures are the loop's, some
 of them sums over what changes from turn to turn. So the thread asks the loop for all
@@ -6,9 +6,9 @@ of them at once and waits:
 
     scrape > thread > [loop: read every figure] > thread > text
 
-A scrape costs the loop some tens of microseconds and one more for every few segments;
-writing the text costs it nothing. A loop that does not answer in time is an error 500,
-which is what the scraper should see.
+A scrape costs the loop some tens of microseconds and one more for every few segments
+and queues; writing the text costs it nothing. A loop that does not answer in time is an
+error 500, which is what the scraper should see.
 
 Counters have the label `log`: "messages", or "paging", where messages go that memory
 has no room for. It knows nothing of connections, and nothing of how a scrape is used.
@@ -37,6 +37,7 @@ from prometheus_client.exposition import ThreadingWSGIServer
 from prometheus_client.registry import Collector
 
 from amqpd.broker.broker import Broker
+from amqpd.broker.oldest import Oldest
 
 logger = logging.getLogger("amqpd.metrics")
 
@@ -87,6 +88,8 @@ class StoreFigures:
             *self._garbage(),
             *self._waiting(),
             *self._memory(),
+            *self._oldest(),
+            self._times_in_queue(),
         ]
 
     def _counters(self) -> Iterator[Metric]:
@@ -139,14 +142,49 @@ class StoreFigures:
 
     def _memory(self) -> Iterator[Metric]:
         use, budgets = self._broker.pager.use, self._broker.pager.budgets
-        family = _gauge("memory_bytes", "What ready messages take in memory.", "kept")
+        family = _gauge("memory_bytes", "What messages take in memory.", "kept")
         family.add_metric(["in_log"], int(use.stored))
         family.add_metric(["in_memory_only"], int(use.unstored))
+        family.add_metric(["unacked"], int(use.unacked))
         yield family
         family = _gauge("memory_budget_bytes", "What they may take.", "of")
         family.add_metric(["in_log"], int(budgets.cold))
         family.add_metric(["all"], int(budgets.total))
         yield family
+
+    def _oldest(self) -> Iterator[Metric]:
+        """Ages of messages: the highest of all queues, 0 where there is none."""
+        queues = [
+            queue
+            for vhost in self._broker.vhosts.values()
+            for queue in vhost.queues.values()
+        ]
+        oldest = Oldest(queues, self._broker.timers.now_ms)
+        for name, text, age_ms in (
+            ("ready_message", "Age of the oldest message that is ready.", oldest.ready),
+            ("unacked_message", "Age of the oldest unacked one.", oldest.unacked),
+            (
+                "unacked_delivery",
+                "How long the oldest delivery has waited for its ack.",
+                oldest.delivery,
+            ),
+        ):
+            yield GaugeMetricFamily(
+                f"amqpd_oldest_{name}_age_seconds", text, value=max(0, age_ms) / 1000
+            )
+
+    def _times_in_queue(self) -> Metric:
+        times = self._broker.dispatch.times
+        family = HistogramMetricFamily(
+            "amqpd_message_time_in_queue_seconds",
+            "How long messages had been in their queue at delivery; a sample.",
+        )
+        buckets = [
+            ("+Inf" if bound == math.inf else str(bound), count)
+            for bound, count in times.within()
+        ]
+        family.add_metric([], buckets, int(times.total_ms) / 1000)
+        return family
 
 
 def _gauge(name: str, text: str, label: str) -> GaugeMetricFamily:

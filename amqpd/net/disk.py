@@ -104,7 +104,7 @@ class Disk:
         self._begin_upkeep(now_ms)
         for problem in self._broker.upkeep.take_problems():
             logger.warning("%s", problem)
-        if self._broker.pager.is_waiting:
+        if self._broker.pager.is_waiting or self._broker.survey.has_work:
             self._wake()
 
     def _watch(self) -> None:
@@ -225,6 +225,27 @@ class Disk:
         for load in self._broker.pager.begin_loads(now_ms):
             self._reads_in_flight += 1
             self._reader.submit(load, self._load_done)
+
+        if self._broker.survey.has_work:
+            self._survey(now_ms)
+
+    def _survey(self, now_ms: int) -> None:
+        """Deadlines that a start has found; a slice of them each turn."""
+        survey = self._broker.survey
+        survey.advance()
+        step = survey.begin(now_ms)
+        if step is not None:
+            self._reads_in_flight += 1
+            self._reader.submit(step, self._survey_done)
+        elif survey.has_slice:
+            self._wake()
+
+    def _survey_done(self, step: Step) -> None:
+        self._reads_in_flight -= 1
+        error = self._broker.survey.complete(step, self._now_ms())
+        if error is not None:
+            logger.error("times to live cannot be read, retrying: %s", error)
+        self._wake()
 
     def _load_done(self, step: Step) -> None:
         self._reads_in_flight -= 1

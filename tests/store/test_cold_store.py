@@ -405,7 +405,8 @@ def test_a_segment_that_ends_early_has_damaged_messages(log: ColdLog) -> None:
 # -- indexes
 
 
-@pytest.mark.parametrize("where", [0, 9, 30, 70, 80, 100, -1])
+# The last bytes are deadlines of five messages, which no read of messages reads.
+@pytest.mark.parametrize("where", [0, 9, 30, 70, 80, 100, -45])
 def test_a_damaged_index_is_made_again(log: ColdLog, where: int) -> None:
     fill(log, 1, 2)
     log.seal()

@@ -113,6 +113,14 @@ def test_spans_are_cut_to_what_is_asked_for_and_end_when_there_is_enough() -> No
     assert queue.spans(7, 9, 10) == []
 
 
+def test_the_next_live_seq_is_found_across_gaps_and_segments() -> None:
+    queue = filled().queue(7)
+    queue.settle(ranges_of([2, 5]))
+    assert [int(queue.next_live(seq)) for seq in (0, 2, 3, 4, 7, 11)] == [
+        *(1, 3, 3, 6, 10, 11)
+    ]
+
+
 def test_a_span_does_not_see_what_dies_later() -> None:
     queue = filled().queue(7)
     queue.add(Index().segment(4), 11, 15, 5, 500, None)

@@ -16,7 +16,7 @@ from store.cold_store import ColdStore, ReadResult
 from store.dead_seqs import DeadSeqs
 from store.index import Index
 from store.segment import HEADER_SIZE, Segment, name_of
-from store.segment_index import SegmentIndex, index_path, write_entry
+from store.segment_index import SegmentIndex, index_path, write_deadline, write_entry
 from store.seq_ranges import Ranges
 from store.statistics import StoreStatistics
 from store.stored_message import StoredMessage
@@ -26,6 +26,7 @@ UUID: Final = b"0123456789abcdef"
 LOG: Final = "/data/log"
 QUARANTINE: Final = "/data/quarantine"
 ENVELOPE: Final = b"exchange and key"
+EXPIRES_MS: Final = 9
 
 
 class ColdFileSystem(MemoryFileSystem):
@@ -148,7 +149,7 @@ class ColdLog:
             offset = self._end + writer.position
             message = appended.message
             parts = message.envelope, message.content, message.body
-            writer.begin_message(7, 9, *parts, len(appended.keys))
+            writer.begin_message(7, EXPIRES_MS, *parts, len(appended.keys))
             for queue_id, seq in appended.keys:
                 writer.destination(queue_id, seq, queue_id % 3)
             writer.end_message(*parts)
@@ -173,6 +174,10 @@ class ColdLog:
         first, last, size = rows[0][0], rows[-1][0], sum(row[2] for row in rows)
         share = self.unwritten[-1].share(queue_id)
         share.add(first, last, len(rows), size, out.getvalue())
+        deadlines = BytesWriter()
+        for row in rows:
+            write_deadline(deadlines, row[0], EXPIRES_MS)
+        share.deadlines += deadlines.getvalue()
         seqs = {row[0] for row in rows}
         gaps = [seq for seq in range(first, last) if seq not in seqs]
         self.index.queue(queue_id).add(

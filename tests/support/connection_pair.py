@@ -137,6 +137,12 @@ class Bench:
         self.paging.close()
         self._metadata.close()
 
+    def kill(self) -> None:
+        """Leave the directory as a process does that is killed."""
+        self.store.close()
+        self.paging.close()
+        self._metadata.close()
+
     def accept(self, is_loopback: bool = True) -> ConnectionPair:
         """A connection of which nothing has been said yet."""
         self._connected += 1
@@ -177,6 +183,16 @@ class Bench:
             load.run()
             self.broker.pager.complete_load(load, self.now_ms)
         return len(loads)
+
+    def survey(self) -> None:
+        """Read the deadlines that the start has found, until no more are left."""
+        survey = self.broker.survey
+        while survey.has_work:
+            step = survey.begin(self.now_ms)
+            if step is not None:
+                step.run()
+                assert survey.complete(step, self.now_ms) is None
+            survey.advance()
 
     def page_out(self) -> None:
         """Let go of what is too much, until nothing more can go."""

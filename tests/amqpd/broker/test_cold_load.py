@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from amqpd.broker.cold_load import RECOVERED, ColdLoad, LoadedWindow, message_of
 from amqpd.broker.delivery import NOT_PAGED, READ_BACK, Reference, ReferenceOwner
+from amqpd.broker.settled_seqs import SettledSeqs
 from amqpd.wire.properties import PERSISTENT
 from store.cold_records import DamagedMessage
 from store.cold_store import ReadResult
-from store.seq_ranges import SeqRanges
 from store.stored_message import StoredMessage
 from tests.support.content import PERSISTENT_PROPERTIES, content_of
 
@@ -32,7 +32,7 @@ def references(
     returned: tuple[int, ...] = (),
     holes: tuple[int, ...] = (),
 ) -> list[Reference]:
-    settled = SeqRanges()
+    settled = SettledSeqs()
     for seq in holes:
         settled.add(seq)
     return window.references(ReferenceOwner(), settled, delivered_seq, set(returned))
@@ -43,7 +43,7 @@ def seqs(found: list[Reference]) -> list[int]:
 
 
 def test_a_load_of_nothing_reads_nothing() -> None:
-    load = ColdLoad(ReferenceOwner(), 1, LAST, None, None)
+    load = ColdLoad(ReferenceOwner(), 1, 1, LAST, None, None)
     load.run()
     window = LoadedWindow(LAST, None, None)
     assert references(window) == []

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from amqpd.broker.delivery import Reference
 from amqpd.broker.queue import Queue
 from tests.support.connection_pair import Bench
 from tests.support.deliveries import ConsumingChannel
+from tests.support.little_memory import NOTHING
 from tests.support.ruled import RuledQueues, body_of, headers_of
 
 
@@ -150,3 +153,44 @@ def test_dead_letters_may_go_to_a_queue_with_priorities(ruled: RuledQueues) -> N
     )
     publish(ruled, queue, "1a", "9a", "5a")
     assert names(dead) == ["9a", "5a", "1a"]
+
+
+def test_now_or_never_comes_behind_all_that_is_higher(ruled: RuledQueues) -> None:
+    queue = ruled.make("q", max_priority=9)
+    channel = ConsumingChannel()
+    publish(ruled, queue, "9a", "7a", "5a", "3a")
+    channel.subscribe(queue, "t")
+    publish(ruled, queue, "5b", ttl_ms=0)
+    ruled.bench.dispatch()
+    found = [body for _, body in channel.take()]
+    assert found == [b"9a", b"7a", b"5a", b"5b", b"3a"]
+
+
+def test_now_or_never_is_never_if_what_is_higher_takes_all_room(
+    ruled: RuledQueues,
+) -> None:
+    queue = ruled.make("q", max_priority=9)
+    channel = ConsumingChannel()
+    publish(ruled, queue, "9a", "9b")
+    channel.subscribe(queue, "t", prefetch=2)
+    publish(ruled, queue, "5a", ttl_ms=0)
+    ruled.bench.dispatch()
+    assert [body for _, body in channel.take()] == [b"9a", b"9b"]
+    assert queue.ready_count == 0
+
+
+def test_now_or_never_does_not_overtake_what_is_being_read(fast_path: Path) -> None:
+    bench = Bench(fast_path / "d", budgets=NOTHING)
+    ruled = RuledQueues(bench)
+    queue = ruled.make("q", max_priority=9)
+    channel = ConsumingChannel()
+    publish(ruled, queue, "9a")
+    bench.page_out()
+    bench.broker.timers.now_ms = bench.now_ms
+    assert not queue.part(queue.id + 9).has_memory()
+    channel.subscribe(queue, "t")
+    publish(ruled, queue, "5a", ttl_ms=0)
+    publish(ruled, queue, "5b")
+    bench.turn()
+    assert [body for _, body in channel.take()] == [b"9a", b"5b"]
+    bench.close()

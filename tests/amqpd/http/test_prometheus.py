@@ -13,7 +13,7 @@ from pamqp import commands
 
 from amqpd.broker.pager import MemoryBudgets
 from amqpd.http.prometheus import MetricsEndpoint, StoreFigures
-from tests.support.connection_pair import Bench
+from tests.support.connection_pair import Bench, method
 from tests.support.content import PERSISTENT_PROPERTIES, publish
 
 
@@ -119,6 +119,43 @@ def test_both_logs_have_their_counters(bench: Bench) -> None:
     assert found["amqpd_store_merges_total messages"] == 2
     assert found["amqpd_store_merges_total paging"] == 0
     assert found["amqpd_store_cold_loads_total paging"] == 3
+
+
+def test_ages_are_those_of_the_oldest_of_all_queues(bench: Bench) -> None:
+    pair = bench.connect()
+    pair.declare("q")
+    pair.declare("other")
+    pair.send(publish("q", b"1"), publish("q", b"2"))
+    bench.pass_time(2000)
+    pair.send(publish("other", b"3"))
+    pair.send(method(1, commands.Basic.Get(0, "q")))
+    bench.pass_time(1000)
+    found = figures(bench)
+    assert found["amqpd_oldest_ready_message_age_seconds"] == 3
+    assert found["amqpd_oldest_unacked_message_age_seconds"] == 3
+    assert found["amqpd_oldest_unacked_delivery_age_seconds"] == 1
+    assert found["amqpd_store_memory_bytes unacked"] > 0
+
+
+def test_no_message_has_no_age(bench: Bench) -> None:
+    bench.connect().declare("q")
+    bench.pass_time(5000)
+    found = figures(bench)
+    for name in ("ready_message", "unacked_message", "unacked_delivery"):
+        assert found[f"amqpd_oldest_{name}_age_seconds"] == 0
+
+
+def test_times_in_queue_are_a_histogram(bench: Bench) -> None:
+    pair = bench.connect()
+    pair.declare("q")
+    pair.send(publish("q", b"1"))
+    bench.pass_time(2500)
+    pair.send(method(1, commands.Basic.Get(0, "q", True)))
+    found = figures(bench)
+    assert found["amqpd_message_time_in_queue_seconds_bucket 1.0"] == 0
+    assert found["amqpd_message_time_in_queue_seconds_bucket 5.0"] == 1
+    assert found["amqpd_message_time_in_queue_seconds_count"] == 1
+    assert found["amqpd_message_time_in_queue_seconds_sum"] == 2.5
 
 
 async def test_a_scrape_is_answered_with_text(endpoint: MetricsEndpoint) -> None:
