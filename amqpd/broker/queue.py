@@ -13,7 +13,6 @@ business.
 """
 
 import logging
-from typing import Final
 
 from mypy_extensions import i64
 
@@ -27,15 +26,12 @@ from amqpd.broker.errors import AccessRefused, ResourceError
 from amqpd.broker.keeper import Keeper
 from amqpd.broker.message import Message
 from amqpd.broker.pager import PAGE_UNITS, PagedQueue, Pager
-from amqpd.broker.queue_log import QueueLog
+from amqpd.broker.queue_log import LANE, QueueLog
 from amqpd.broker.timers import Timed
 from amqpd.wire.properties import PERSISTENT
 from store.replay import RecoveredQueue
 
 logger = logging.getLogger(__name__)
-
-# A level of a priority queue has an id of its own: in the log, each id has one lane.
-LANE: Final = 0
 
 
 class Queue(PagedQueue):

@@ -14,7 +14,10 @@ from amqpd.broker.backlog import Backlog
 from amqpd.broker.delivery import READ_BACK, Reference, ReferenceOwner
 from amqpd.broker.message import Message
 from amqpd.broker.pager import Pager
+from amqpd.wire.properties import PERSISTENT
 
+# A level of a priority queue has an id of its own: in the log, each id has one lane.
+LANE: Final = 0
 # Transient queues count up from here, durable ones from 1: the two never meet.
 FIRST_TRANSIENT_ID: Final[i64] = 1 << 40
 # In the paging log an id has 32 bits: those of transient queues get the upper half.
@@ -39,6 +42,31 @@ class QueueLog:
     def is_disk_full(self) -> bool:
         """Whether the log takes no messages."""
         return self._store.is_disk_full
+
+    def append(self, message: Message, seq: i64) -> None:
+        """The queue takes a message; who takes most does it himself (`Queue.publish`).
+
+        It has a number afterwards if it is for the log.
+        """
+        if not self._durable or not message.facts & PERSISTENT:
+            return
+        if message.number >= 0:
+            self._store.add_destination(self._id, seq, LANE)
+        else:
+            message.number = self._store.append(
+                message.address,
+                message.content,
+                message.body,
+                message.enqueued_ms,
+                message.expires_ms,
+                self._id,
+                seq,
+                LANE,
+            )
+
+    def is_stored(self, message: Message) -> bool:
+        """Whether the log has a message that the queue took, or will have it."""
+        return self._durable and message.number >= 0
 
     def forget(self, reference: Reference, message: Message) -> None:
         """The queue is done with a message."""
