@@ -268,7 +268,7 @@ class Queue(PagedQueue):
         else:
             self._done_with(reference)
 
-    def requeue(self, reference: Reference) -> None:
+    def requeue(self, reference: Reference, is_failed: bool = False) -> None:
         """An unacked reference goes back to its place."""
         if self.is_deleted:
             return
@@ -276,11 +276,11 @@ class Queue(PagedQueue):
         reference.redelivered = True
         reference.consumer = None
         keeper = self.keeper if self.is_ruled else None
-        if keeper is None or keeper.may_return(reference):
+        if keeper is None or keeper.may_return(reference, is_failed):
             self._put_back(reference)
 
     def take_back(self, reference: Reference) -> None:
-        """The disk refused to have a message moved elsewhere: it is still here."""
+        """One was away and is here: the disk refused a move, or its wait is over."""
         if not self.is_deleted:
             self._put_back(reference)
 
@@ -306,7 +306,7 @@ class Queue(PagedQueue):
         for reference in ready.take_all():
             self._done_with(reference)
         if self.keeper is not None:
-            self.keeper.on_purged()
+            count += self.keeper.on_purged()
         self._end_loading()
         return count
 
@@ -495,6 +495,8 @@ class Queue(PagedQueue):
             return
         if self.unacked_count or self._is_loading or self._is_fold_refused:
             return
+        if self.keeper is not None and self.keeper.waiting_count():
+            return
         if (self._refused and ready.contains_returned(self._refused)) or (
             self._page_upper and not ready.can_be_paged(self._page_upper)
         ):
@@ -560,6 +562,8 @@ class Queue(PagedQueue):
         self.is_deleted = True
         count = int(self._ready.count)
         self._ready.take_all()
+        if self.keeper is not None:
+            count += self.keeper.on_purged()
         self._end_loading()
         self._pager.forget(self)
         consumers = self.consumers

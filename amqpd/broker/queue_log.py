@@ -68,6 +68,15 @@ class QueueLog:
         """Whether the log has a message that the queue took, or will have it."""
         return self._durable and message.number >= 0
 
+    def is_written(self, message: Message) -> bool:
+        """Whether the log has the bytes of a message that the queue took."""
+        return self.is_stored(message) and message.number < self._store.written_base
+
+    def has(self, seq: int) -> bool:
+        """Whether the log still has a message that it has written."""
+        queue = self._store.index.queues.get(int(self._id))
+        return queue is not None and queue.is_live(seq)
+
     def forget(self, reference: Reference, message: Message) -> None:
         """The queue is done with a message."""
         number = message.number
@@ -123,10 +132,12 @@ class QueueLog:
             reference.page = READ_BACK
         return reference
 
-    def note_returned(self, reference: Reference, count: i64) -> None:
-        """A message came back so often."""
+    def note_returned(
+        self, reference: Reference, count: i64, not_before_ms: i64
+    ) -> None:
+        """A message came back so often; it is not to be delivered before a time."""
         if self._durable and reference.message.number >= 0:
-            self._store.note_returned(self._id, reference.seq, count, 0)
+            self._store.note_returned(self._id, reference.seq, count, not_before_ms)
 
     def forget_queue(self) -> None:
         """The queue is gone."""
