@@ -4,6 +4,7 @@ from typing import Final
 
 from routing.binding import BindingTable
 from routing.consistent_hash import ConsistentHashTable
+from routing.delayed import DELAYED, DelayedTable, delayed_type
 from routing.dice import Dice
 from routing.direct import DirectTable
 from routing.errors import UnknownExchangeType
@@ -31,7 +32,9 @@ RANDOM_TYPES: Final = (RANDOM, LOCAL_RANDOM)
 
 def is_exchange_type(type_name: str) -> bool:
     """Say whether there is a type of this name."""
-    return type_name in EXCHANGE_TYPES or type_name in RANDOM_TYPES
+    return (
+        type_name in EXCHANGE_TYPES or type_name in RANDOM_TYPES or type_name == DELAYED
+    )
 
 
 def new_table(type_name: str, arguments: dict[str, object], dice: Dice) -> BindingTable:
@@ -43,6 +46,9 @@ def new_table(type_name: str, arguments: dict[str, object], dice: Dice) -> Bindi
     """
     if type_name in RANDOM_TYPES:
         return RandomTable(arguments, dice, type_name == LOCAL_RANDOM)
+    if type_name == DELAYED:
+        inner = new_table(delayed_type(arguments), arguments, dice)
+        return DelayedTable(arguments, inner)
     table_class = EXCHANGE_TYPES.get(type_name)
     if table_class is None:
         raise UnknownExchangeType(type_name)

@@ -6,7 +6,7 @@ to see. A `Routable` as it is here has nothing but keys. It stands for any messa
 these keys, and a table that keeps messages (`recent_history`) does not keep it.
 """
 
-from mypy_extensions import mypyc_attr
+from mypy_extensions import i64, mypyc_attr
 
 
 # Tests bring messages of their own. It costs 50 ns for each question that is asked.
@@ -27,3 +27,7 @@ class Routable:
     def property_text(self, name: str) -> bytes | None:
         """A property by its name (`message_id`, ...) as text; None without it."""
         return None
+
+    def delay_ms(self) -> i64:
+        """How long it is to wait before it is routed; 0 or less: not at all."""
+        return 0

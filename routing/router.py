@@ -22,6 +22,7 @@ from mypy_extensions import i64
 
 from routing.binding import Binding, Target
 from routing.default import DefaultTable
+from routing.delayed import DelayedTable
 from routing.dice import Dice
 from routing.errors import UnknownDestination, UnknownSource
 from routing.exchange_types import new_table
@@ -108,6 +109,12 @@ class Router(Generic[D]):
         exchange.alternate = alternate
         exchange.generation += 1
 
+    def set_waiting_room(self, name: str, destination: D) -> None:
+        """Say where messages with a delay wait that come to a delayed exchange."""
+        table = self._exchange(name).table
+        assert isinstance(table, DelayedTable)
+        table.waiting_room = Destination(destination)
+
     # -- destinations
 
     def add_destination(self, name: str, destination: D) -> None:
@@ -193,9 +200,12 @@ class Router(Generic[D]):
     def history(self, exchange: str) -> list[Routable]:
         """Return the messages that the exchange keeps for newcomers, oldest first."""
         source = self._exchanges.get(exchange)
-        if source is None or not isinstance(source.table, RecentHistoryTable):
+        if source is None:
             return []
-        return source.table.history()
+        table = source.table
+        if isinstance(table, DelayedTable):
+            table = table.inner
+        return table.history() if isinstance(table, RecentHistoryTable) else []
 
     def resolve(self, exchange: str, routable: Routable) -> Resolution[D]:
         """Return where it goes when it is published to an exchange.

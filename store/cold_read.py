@@ -73,6 +73,7 @@ class ColdRead:
         "epoch",
         "error",
         "forgets",
+        "is_sparse",
         "last_seq",
         "next_seq",
         "places",
@@ -106,6 +107,8 @@ class ColdRead:
         self.damaged: list[DamagedMessage] = []
         self.error: Exception | None = None
         self.bytes_read: i64 = 0
+        # Whether more of the same segments will be read later.
+        self.is_sparse = False
         # For whoever must know which reads are in flight.
         self.epoch: i64 = 0
 
@@ -192,7 +195,7 @@ class ColdRead:
             self._reader.release(selection.wanted, self.queue_id, records.size)
         if is_whole:
             self._room = selection.room
-            if self.next_seq > span.last:
+            if self.next_seq > span.last and not self.is_sparse:
                 self._reader.drop_entries(file, self.queue_id)
             return True
         self._room.count -= records.count

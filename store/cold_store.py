@@ -26,6 +26,7 @@ from store.filesystem import FileSystem
 from store.index import Index, LiveSpan
 from store.segment import name_of
 from store.segment_index import ENTRY_SIZE, QueueShare, SegmentIndex
+from store.seq_ranges import Ranges
 from store.statistics import StoreStatistics
 from store.stored_message import Seeds, StoredMessage
 
@@ -131,10 +132,12 @@ class ColdStore:
         size_max: i64,
         unwritten: list[SegmentIndex],
         is_in_place: bool,
+        ranges: Ranges | None = None,
     ) -> ColdRead:
         """Plan to read what is live in a range of seqs, at most so much of it.
 
-        `unwritten` are the segments whose index files are not on the disk yet.
+        `unwritten` are the segments whose index files are not on the disk yet. With
+        `ranges`, which lie within, nothing else is read.
         """
         count: i64 = max(1, min(count_max, COUNT_MAX))
         step = ColdRead(
@@ -147,8 +150,13 @@ class ColdStore:
         )
         queue = self._index.queues.get(int(queue_id))
         spans: list[LiveSpan] = []
-        if queue is not None:
+        if queue is not None and ranges is None:
             spans = queue.spans(first_seq, last_seq, count + 1)
+        elif queue is not None:
+            assert ranges is not None
+            step.is_sparse = True
+            for first, last in zip(ranges.firsts, ranges.lasts, strict=True):
+                spans += queue.spans(first, last, count + 1)
         self._plan(step, spans, count, unwritten)
         if not is_in_place:
             step.forgets = self._forgets

@@ -27,6 +27,7 @@ from store.maintenance import Maintenance, MaintenanceStep
 from store.queue_facts import FactsTable
 from store.segment_index import SegmentIndex, index_path
 from store.segment_set import LogWrite, SegmentSet
+from store.seq_ranges import Ranges
 from store.statistics import StoreStatistics
 from store.sync_step import Batch, Move, lose, tell_lost, undo_moves
 from store.sync_step import SyncStep as SyncStep  # a part of the face
@@ -211,10 +212,12 @@ class MessageStore(Generic[T]):
         count_max: i64,
         size_max: i64,
         is_in_place: bool = False,
+        ranges: Ranges | None = None,
     ) -> ColdRead:
         """Plan to read what is live between two seqs, at most so many and so much.
 
-        `run` it on the reader thread; a read in place is run on the loop.
+        `run` it on the reader thread; a read in place is run on the loop. With `ranges`
+        nothing is read that is not in them.
         """
         step = self.cold.begin(
             queue_id,
@@ -224,6 +227,7 @@ class MessageStore(Generic[T]):
             size_max,
             [*self._sealed, self._segment_index],
             is_in_place,
+            ranges,
         )
         step.epoch = self.maintenance.read_begun()
         return step

@@ -29,6 +29,9 @@ MAX_LENGTH: Final = "x-max-length"
 MAX_LENGTH_BYTES: Final = "x-max-length-bytes"
 OVERFLOW: Final = "x-overflow"
 DELIVERY_LIMIT: Final = "x-delivery-limit"
+DELAYED_RETRY_TYPE: Final = "x-delayed-retry-type"
+DELAYED_RETRY_MIN: Final = "x-delayed-retry-min"
+DELAYED_RETRY_MAX: Final = "x-delayed-retry-max"
 ALTERNATE_EXCHANGE: Final = "alternate-exchange"
 
 # What both types know, in the order in which RabbitMQ compares.
@@ -44,8 +47,11 @@ _COMMON: Final = (
     QUEUE_TYPE,
     "x-queue-leader-locator",
     CONSUMER_TIMEOUT,
-    # RabbitMQ has it for quorum queues only.
+    # RabbitMQ has these for quorum queues only.
     DELIVERY_LIMIT,
+    DELAYED_RETRY_TYPE,
+    DELAYED_RETRY_MIN,
+    DELAYED_RETRY_MAX,
 )
 _CLASSIC_ONLY: Final = (
     MAX_PRIORITY,
@@ -60,9 +66,6 @@ _QUORUM_ONLY: Final = (
     "x-quorum-initial-group-size",
     "x-member-placement-tag",
     "x-consumer-disconnected-timeout",
-    "x-delayed-retry-type",
-    "x-delayed-retry-min",
-    "x-delayed-retry-max",
 )
 _STREAM_ONLY: Final = (
     "x-max-age",
@@ -110,6 +113,9 @@ _APPLIED: Final = frozenset(
         DEAD_LETTER_EXCHANGE,
         DEAD_LETTER_ROUTING_KEY,
         DELIVERY_LIMIT,
+        DELAYED_RETRY_TYPE,
+        DELAYED_RETRY_MIN,
+        DELAYED_RETRY_MAX,
     }
 )
 
@@ -125,8 +131,8 @@ _COUNTS: Final = frozenset(
         "x-max-in-memory-bytes",
         CONSUMER_TIMEOUT,
         "x-consumer-disconnected-timeout",
-        "x-delayed-retry-min",
-        "x-delayed-retry-max",
+        DELAYED_RETRY_MIN,
+        DELAYED_RETRY_MAX,
     }
 )
 _INTEGERS: Final = frozenset({DELIVERY_LIMIT, "x-queue-version"})
@@ -140,7 +146,7 @@ _TEXTS: Final = frozenset(
         "x-queue-master-locator",
         "x-dead-letter-strategy",
         "x-member-placement-tag",
-        "x-delayed-retry-type",
+        DELAYED_RETRY_TYPE,
     }
 )
 _CHOICES: Final[dict[str, tuple[str, ...]]] = {
@@ -153,13 +159,13 @@ _CHOICES: Final[dict[str, tuple[str, ...]]] = {
         "least-leaders",
     ),
     "x-dead-letter-strategy": ("at-most-once", "at-least-once"),
-    "x-delayed-retry-type": ("disabled", "all", "failed", "returned"),
+    DELAYED_RETRY_TYPE: ("disabled", "all", "failed", "returned"),
 }
 _CHOICE_REFUSED: Final[dict[str, str]] = {
     OVERFLOW: "invalid_overflow",
     "x-queue-leader-locator": "invalid_queue_locator_arg",
     "x-dead-letter-strategy": "invalid_dlx_strategy",
-    "x-delayed-retry-type": "invalid_delayed_retry_type",
+    DELAYED_RETRY_TYPE: "invalid_delayed_retry_type",
 }
 
 PRIORITY_MAX: Final = 255

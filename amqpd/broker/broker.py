@@ -209,7 +209,7 @@ class Broker:
     def _load_topology(self) -> None:
         for exchange in self.catalogue.exchanges():
             topology = self.vhosts[exchange.vhost].topology
-            topology.add_exchange(_exchange(exchange))
+            topology.add_exchange(_exchange(exchange), exchange.waiting_room_id)
         for queue in self.catalogue.queues():
             self._load_queue(queue)
         for row in self.catalogue.bindings():

@@ -13,7 +13,8 @@ with whoever waits for it, and reaches the disk with all that came in the same t
 A removal that nobody waits for (the queue of a connection that has ended is gone from
 memory already) is an *errand*: it is repeated until it succeeds. Queue ids come from
 SQLite's AUTOINCREMENT, because an id must never come again (STORE.md, section 5); a
-queue with priorities has a row of ids, one for each level.
+queue with priorities has a row of ids, one for each level, and an exchange at which
+messages wait for their time has one, too.
 This module knows neither the objects in memory nor what makes a change valid.
 """
 
@@ -25,7 +26,7 @@ from mypy_extensions import trait
 
 from store.metadata import Metadata, MetadataStep
 
-SCHEMA_VERSION: Final = 2
+SCHEMA_VERSION: Final = 3
 
 SCHEMA: Final = [
     """CREATE TABLE users (name TEXT PRIMARY KEY, password_hash TEXT NOT NULL,
@@ -42,7 +43,8 @@ SCHEMA: Final = [
         PRIMARY KEY (vhost, component, name))""",
     """CREATE TABLE exchanges (vhost TEXT NOT NULL, name TEXT NOT NULL,
         type TEXT NOT NULL, auto_delete INTEGER NOT NULL, internal INTEGER NOT NULL,
-        arguments BLOB NOT NULL, PRIMARY KEY (vhost, name))""",
+        arguments BLOB NOT NULL, waiting_room_id INTEGER NOT NULL,
+        PRIMARY KEY (vhost, name))""",
     """CREATE TABLE queues (id INTEGER PRIMARY KEY AUTOINCREMENT,
         vhost TEXT NOT NULL, name TEXT NOT NULL, auto_delete INTEGER NOT NULL,
         level_count INTEGER NOT NULL, arguments BLOB NOT NULL,
@@ -76,10 +78,12 @@ class CommitWaiter:
 class ExchangeRow:
     """A durable exchange."""
 
-    def __init__(self, row: tuple[str, str, str, int, int, bytes]) -> None:
+    def __init__(self, row: tuple[str, str, str, int, int, bytes, int]) -> None:
         self.vhost, self.name, self.type_name = row[0], row[1], row[2]
         self.auto_delete, self.internal = bool(row[3]), bool(row[4])
         self.arguments = row[5]
+        # The id in the log of what waits there; 0 if nothing ever does.
+        self.waiting_room_id = row[6]
 
 
 @final
@@ -96,6 +100,11 @@ class QueueRow:
     def ids(self) -> range:
         """Its ids in the log; the first is that of the lowest level."""
         return range(self.id, self.id + self.level_count)
+
+
+def waiting_room_name(exchange_name: str) -> str:
+    """What is to be called a queue where messages wait for their time."""
+    return f"delayed messages of exchange '{exchange_name}'"
 
 
 @final
@@ -180,10 +189,11 @@ class Catalogue:
     def exchanges(self) -> list[ExchangeRow]:
         """All durable exchanges but the predeclared ones."""
         rows = self._metadata.query(
-            "SELECT vhost, name, type, auto_delete, internal, arguments FROM exchanges"
+            "SELECT vhost, name, type, auto_delete, internal, arguments, "
+            "waiting_room_id FROM exchanges"
         )
         return [
-            ExchangeRow(cast(tuple[str, str, str, int, int, bytes], row))
+            ExchangeRow(cast(tuple[str, str, str, int, int, bytes, int], row))
             for row in rows
         ]
 
@@ -195,6 +205,23 @@ class Catalogue:
         )
         return [
             QueueRow(cast(tuple[int, str, str, int, int, bytes], row)) for row in rows
+        ]
+
+    def waiting_rooms(self) -> list[QueueRow]:
+        """What the log takes for queues: where messages wait, at durable exchanges."""
+        return [
+            QueueRow(
+                (
+                    exchange.waiting_room_id,
+                    exchange.vhost,
+                    waiting_room_name(exchange.name),
+                    0,
+                    1,
+                    b"",
+                )
+            )
+            for exchange in self.exchanges()
+            if exchange.waiting_room_id
         ]
 
     def bindings(self) -> list[BindingRow]:
@@ -209,8 +236,12 @@ class Catalogue:
         ]
 
     def known_queue_ids(self) -> set[int]:
-        """The ids of all durable queues: what recovery may find messages of."""
-        return {queue_id for queue in self.queues() for queue_id in queue.ids()}
+        """The ids of all durable queues: what recovery may find messages of.
+
+        Where messages wait for their time is a queue, too, to the log.
+        """
+        rows = self.queues() + self.waiting_rooms()
+        return {queue_id for row in rows for queue_id in row.ids()}
 
     def highest_queue_id(self) -> int:
         """The highest id that was ever given out, 0 when none was."""

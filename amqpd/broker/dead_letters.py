@@ -22,6 +22,7 @@ from amqpd.broker.death import (
     goes_in_circles,
     with_death,
 )
+from amqpd.broker.delay_queue import DelayQueue
 from amqpd.broker.delivery import Reference
 from amqpd.broker.keeper import KeepersRound
 from amqpd.broker.limits import Limits
@@ -131,7 +132,9 @@ class DeadLetters:
         deaths = deaths_of(copy)
         kept: list[Queue] = []
         for queue in queues:
-            if not goes_in_circles(deaths, queue.name):
+            # Where it waits for its time it has not died, whatever that is called.
+            is_room = isinstance(queue, DelayQueue)
+            if is_room or not goes_in_circles(deaths, queue.name):
                 kept.append(queue)
             elif (source, queue.name) not in self._told_cycles:
                 if len(self._told_cycles) < _TOLD_MAX:

@@ -85,6 +85,8 @@ class Loading:
         self._queues: list[QueueDefinition] = []
         # Where in the statements a durable queue is inserted; its row id is its id.
         self._insertions: dict[tuple[str, str], int] = {}
+        # And where the id of what waits at a durable exchange is taken.
+        self._waiting_rooms: dict[tuple[str, str], int] = {}
         self._bindings: list[tuple[str, Binding]] = []
         # What there will be: name -> whether it is durable.
         self._known_exchanges: dict[tuple[str, str], bool] = {}
@@ -130,7 +132,9 @@ class Loading:
         for topic in self._definitions.topic_permissions:
             broker.permissions.put_topic(topic)
         for vhost, exchange in self._exchanges:
-            broker.vhosts[vhost].topology.add_exchange(exchange)
+            insertion = self._waiting_rooms.get((vhost, exchange.name))
+            room_id = 0 if insertion is None else row_ids[insertion]
+            broker.vhosts[vhost].topology.add_exchange(exchange, room_id)
         for queue in self._queues:
             self._make_queue(queue, row_ids)
         for vhost, binding in self._bindings:
@@ -202,6 +206,7 @@ class Loading:
         self._note_exchange(vhost, exchange)
         self._exchanges.append((vhost, exchange))
         if exchange.durable:
+            self._waiting_rooms[key] = len(self._statements)
             self._statements += insert_exchange(vhost, exchange)
 
     def _plan_queue(self, queue: QueueDefinition, vhosts: set[str]) -> None:

@@ -17,6 +17,8 @@ from amqpd.broker.message import Message
 ACKED: Final[i64] = 0
 REQUEUED: Final[i64] = 1
 REJECTED: Final[i64] = 2
+# To be tried again, but it has failed: rejected with requeue, or lost with its channel.
+FAILED: Final[i64] = 3
 
 # Where a reference stands in the paging log, unless it has a number there.
 NOT_PAGED: Final[i64] = -1
@@ -42,8 +44,8 @@ class ReferenceOwner:
         """An unacked reference is not wanted: it may be a dead letter."""
         raise NotImplementedError
 
-    def requeue(self, reference: "Reference") -> None:
-        """An unacked reference goes back to its place."""
+    def requeue(self, reference: "Reference", is_failed: bool = False) -> None:
+        """An unacked reference goes back to its place, perhaps because it failed."""
         raise NotImplementedError
 
     def take_back(self, reference: "Reference") -> None:

@@ -15,6 +15,7 @@ from amqpd.broker.arguments import (
     check_same_property,
 )
 from amqpd.broker.errors import AccessRefused, NotFound, PreconditionFailed
+from routing.delayed import DELAYED
 from routing.errors import RoutingError
 from routing.exchange_types import check_arguments, is_exchange_type
 
@@ -45,6 +46,11 @@ class Exchange:
         alternate = arguments.table.get(ALTERNATE_EXCHANGE)
         # Where messages go that find no way from here.
         self.alternate = alternate if isinstance(alternate, str) else None
+
+    @property
+    def is_delayed(self) -> bool:
+        """Whether messages wait here for their time."""
+        return self.type_name == DELAYED
 
     def check_same(self, declared: "Exchange", vhost_name: str) -> None:
         """Check that `declared` repeats what this exchange is.

@@ -90,7 +90,7 @@ class DeclareExchange(Operation):
 
     def finish(self, row_ids: list[int]) -> None:
         """The row is there: make the exchange known."""
-        self._topology.add_exchange(self._exchange)
+        self._topology.add_exchange(self._exchange, row_ids[0] if row_ids else 0)
         self._done(None)
 
     def fail(self, error: AmqpError) -> None:

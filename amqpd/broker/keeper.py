@@ -71,10 +71,11 @@ class Keeper:
         """Settle an unacked one that is not wanted: it may be a dead letter."""
         raise NotImplementedError
 
-    def may_return(self, reference: Reference) -> bool:
-        """Whether an unacked one goes back to the queue; one that does not is settled.
+    def may_return(self, reference: Reference, is_failed: bool) -> bool:
+        """Whether an unacked one goes back to the queue now.
 
-        Its message tells from now on how often it came back, if that is counted.
+        One that does not is settled, or waits and comes later. Its message tells from
+        now on how often it came back, if that is counted.
         """
         raise NotImplementedError
 
@@ -102,8 +103,12 @@ class Keeper:
         """These of a segment's deadlines are of messages that were there at a start."""
         raise NotImplementedError
 
-    def on_purged(self) -> None:
-        """Nothing is ready any more."""
+    def on_purged(self) -> int:
+        """Nothing is ready any more: drop what waits, too; return how many did."""
+        raise NotImplementedError
+
+    def waiting_count(self) -> int:
+        """How many came back and are not ready yet, of all levels."""
         raise NotImplementedError
 
     def restore_counts(self, returned: dict[int, Returned]) -> None:

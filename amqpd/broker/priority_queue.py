@@ -264,11 +264,11 @@ class PriorityLevel(Queue):
         super().take_back(reference)
         self._face.wake()
 
-    def requeue(self, reference: Reference) -> None:
+    def requeue(self, reference: Reference, is_failed: bool = False) -> None:
         """An unacked reference goes back to its place in its level."""
         if not self.is_deleted:
             self._face.unacked_count -= 1
-        super().requeue(reference)
+        super().requeue(reference, is_failed)
         self._face.wake()
 
     def complete_load(self, load: ColdLoad, found: LoadedWindow) -> bool:

@@ -12,8 +12,6 @@ has consumers. Names, permissions and what is bound to what are the virtual host
 business.
 """
 
-from typing import Final
-
 from mypy_extensions import i64
 
 from amqpd.broker.ages import NO_AGE, NO_TIME, DeliveryRun, QueueAges
@@ -28,14 +26,11 @@ from amqpd.broker.keeper import Keeper
 from amqpd.broker.leaving import Leaving
 from amqpd.broker.message import Message
 from amqpd.broker.pager import PagedQueue, Pager
-from amqpd.broker.queue_log import QueueLog
+from amqpd.broker.queue_log import LANE, QueueLog
 from amqpd.broker.timers import Timed
 from amqpd.broker.windows import Windows
 from amqpd.wire.properties import PERSISTENT
 from store.replay import RecoveredQueue
-
-# A level of a priority queue has an id of its own: in the log, each id has one lane.
-LANE: Final = 0
 
 
 class Queue(PagedQueue):
@@ -309,7 +304,7 @@ class Queue(PagedQueue):
         else:
             self._done_with(reference)
 
-    def requeue(self, reference: Reference) -> None:
+    def requeue(self, reference: Reference, is_failed: bool = False) -> None:
         """An unacked reference goes back to its place."""
         self._note_answered(reference)
         if self.is_deleted:
@@ -318,7 +313,7 @@ class Queue(PagedQueue):
         reference.redelivered = True
         reference.consumer = None
         keeper = self.keeper if self.is_ruled else None
-        if keeper is None or keeper.may_return(reference):
+        if keeper is None or keeper.may_return(reference, is_failed):
             self._put_back(reference)
 
     def _note_answered(self, reference: Reference) -> None:
@@ -330,7 +325,7 @@ class Queue(PagedQueue):
             reference.run = None
 
     def take_back(self, reference: Reference) -> None:
-        """The disk refused to have a message moved elsewhere: it is still here."""
+        """One was away and is here: the disk refused a move, or its wait is over."""
         if not self.is_deleted:
             self._put_back(reference)
 
@@ -356,7 +351,7 @@ class Queue(PagedQueue):
         for reference in ready.take_all():
             self._done_with(reference)
         if self.keeper is not None:
-            self.keeper.on_purged()
+            count += self.keeper.on_purged()
         self._end_loading()
         return count
 
@@ -438,9 +433,7 @@ class Queue(PagedQueue):
         keeps_window = bool(self.consumers)
         if not keeps_window:
             self._pager.end_draining(self)
-            self._leaving.fold_returned(
-                self.next_seq, self.unacked_count > 0 or self._windows.is_loading
-            )
+            self._leaving.fold_returned(self.next_seq, self._is_anything_out())
         if not ready.is_split:
             if not ready.split(self._pager.window() if keeps_window else 0):
                 return 0
@@ -450,6 +443,12 @@ class Queue(PagedQueue):
         if not (keeps_window or self._windows.is_loading):
             done += self._leaving.drop_head(units - done)
         return done
+
+    def _is_anything_out(self) -> bool:
+        """Whether something of the queue is neither ready nor gone."""
+        if self.unacked_count or self._windows.is_loading:
+            return True
+        return self.keeper is not None and self.keeper.waiting_count() > 0
 
     def begin_load(self) -> ColdLoad | None:
         """Plan to read the next window; None if it is not wanted any more."""
@@ -531,6 +530,8 @@ class Queue(PagedQueue):
         self.is_deleted = True
         count = int(self._ready.count)
         self._ready.take_all()
+        if self.keeper is not None:
+            count += self.keeper.on_purged()
         self._end_loading()
         self._pager.forget(self)
         consumers = self.consumers

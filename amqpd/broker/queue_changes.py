@@ -284,7 +284,8 @@ class DeleteQueue(Operation):
     def _check(self, queue: Queue) -> None:
         self._access.check_owner(queue)
         resource = self._topology.queue_resource(queue.name)
-        if self._if_empty and queue.ready_count:
+        waits = queue.keeper is not None and queue.keeper.waiting_count()
+        if self._if_empty and (queue.ready_count or waits):
             raise PreconditionFailed(f"{resource} not empty")
         if self._if_unused and queue.consumer_count:
             raise PreconditionFailed(f"{resource} in use")

@@ -3,6 +3,7 @@
     too long            drop from the front, or refuse what comes     (maxlen)
     its time is over    out, wherever it stands                       (expired)
     came back too often not again                                     (delivery_limit)
+    came back           perhaps not at once                       (`delayed_retry`)
     rejected            not again                                     (rejected)
 
 Each of these is a dead letter if the queue names an exchange for them, and gone if not.
@@ -24,6 +25,7 @@ from typing import Final, final
 
 from mypy_extensions import i64
 
+from amqpd.broker.cold_load import RECOVERED
 from amqpd.broker.dead_letters import DeadLetters
 from amqpd.broker.deadlines import Deadlines
 from amqpd.broker.death import (
@@ -33,11 +35,12 @@ from amqpd.broker.death import (
     REJECTED,
     with_delivery_count,
 )
+from amqpd.broker.delayed_retry import DelayedRetry
 from amqpd.broker.delivery import Reference, ReferenceOwner
 from amqpd.broker.dispatch import VISIT_MESSAGES_MAX, VISIT_SIZE_MAX
 from amqpd.broker.errors import ResourceError
 from amqpd.broker.keeper import Keeper, KeepersRound
-from amqpd.broker.limits import Limits, Overflow
+from amqpd.broker.limits import Limits, Overflow, RetryType
 from amqpd.broker.message import Message
 from amqpd.broker.priority_queue import PriorityQueue
 from amqpd.broker.queue import Queue
@@ -50,6 +53,8 @@ EXPIRE_MAX: Final[i64] = 256
 # Cold ones that nobody wants to read; those that are read to be dead letters.
 COLD_MAX: Final = 500
 COLD_READ_MAX: Final = 64
+# So many are ready again at a time.
+RETRY_COUNT_MAX: Final = 64
 # While the disk is full dead letters stay where they are, and are tried again.
 RETRY_MS: Final[i64] = 1000
 
@@ -82,6 +87,10 @@ class QueueKeeper(Keeper):
         self._is_ringing = False
         # How often messages came back, by seq.
         self._counts: dict[int, int] = {}
+        # Who waits before they are ready again, once somebody does; and from before the
+        # broker was started, those who may be found ready too early.
+        self._retry: DelayedRetry | None = None
+        self._not_before_ms: dict[int, int] = {}
         # Whether the queue is delivering or expiring: neither begins within the other.
         self._is_busy = False
         self._is_dead_lettering: bool = limits.dead_letter_exchange is not None
@@ -180,6 +189,10 @@ class QueueKeeper(Keeper):
 
     def _is_too_long(self, more: i64, size: i64) -> bool:
         limits = self._limits
+        if limits.retry_type is not RetryType.DISABLED:
+            # What waits is not ready, but has its room in the queue.
+            more += self.waiting_count()
+            size += self._waiting_size()
         if 0 <= limits.length_max < self._whole.ready_count + more:
             return True
         if limits.size_max < 0:
@@ -187,6 +200,28 @@ class QueueKeeper(Keeper):
         for part in self._parts():
             size += part.ready.body_size + part.ready.cold_body_size
         return size > limits.size_max
+
+    def waiting_count(self) -> int:
+        """How many came back and are not ready yet, of all levels."""
+        count = 0
+        for keeper in self._keepers_of_levels():
+            if keeper._retry is not None:
+                count += int(keeper._retry.count)
+        return count
+
+    def _waiting_size(self) -> i64:
+        size: i64 = 0
+        for keeper in self._keepers_of_levels():
+            if keeper._retry is not None:
+                size += keeper._retry.body_size
+        return size
+
+    def _keepers_of_levels(self) -> "list[QueueKeeper]":
+        keepers: list[QueueKeeper] = []
+        for part in self._parts():
+            if isinstance(part.keeper, QueueKeeper):
+                keepers.append(part.keeper)
+        return keepers
 
     def _shorten(self) -> None:
         if self._limits.overflow is not Overflow.DROP_HEAD:
@@ -253,7 +288,7 @@ class QueueKeeper(Keeper):
             # Now or never, and now it is.
             deadline_ms <= message.enqueued_ms and not reference.redelivered
         ):
-            return True
+            return not (self._not_before_ms and self._waits_still(reference))
         was_busy = self._is_busy
         self._is_busy = True
         try:
@@ -270,6 +305,8 @@ class QueueKeeper(Keeper):
         self._is_ringing = True
         try:
             self.expire()
+            if self._retry is not None:
+                self._put_back_due(self._retry, now_ms)
         finally:
             self._is_ringing = False
         self._whole.wake()
@@ -390,9 +427,15 @@ class QueueKeeper(Keeper):
         """Whether the front is to be read although nobody consumes."""
         return self._limits.ttl_ms >= 0
 
-    def on_purged(self) -> None:
-        """Nothing is ready any more."""
+    def on_purged(self) -> int:
+        """Nothing is ready any more: drop what waits, too; return how many did."""
         self._deadlines.clear()
+        if self._retry is None:
+            return 0
+        seqs = self._retry.clear()
+        for seq in seqs:
+            self._counts.pop(seq, None)
+        return len(seqs)
 
     # -- messages that come back, or do not -----------------------------------
 
@@ -405,10 +448,11 @@ class QueueKeeper(Keeper):
         """Settle an unacked one that is not wanted: it may be a dead letter."""
         self._end(reference, reference.message, REJECTED)
 
-    def may_return(self, reference: Reference) -> bool:
-        """Whether an unacked one goes back to the queue; one that does not is settled.
+    def may_return(self, reference: Reference, is_failed: bool) -> bool:
+        """Whether an unacked one goes back to the queue now.
 
-        Its message tells from now on how often it came back, if that is counted.
+        One that does not is settled, or waits and comes later. Its message tells from
+        now on how often it came back, if that is counted.
         """
         limits = self._limits
         if not limits.counts_deliveries:
@@ -420,8 +464,44 @@ class QueueKeeper(Keeper):
             return False
         self._counts[seq] = count
         reference.message = with_delivery_count(reference.message, count)
-        self._queue.log.note_returned(reference, count)
+        delay_ms = limits.retry_delay_ms(count, is_failed)
+        due_ms: i64 = self._timers.now_ms + delay_ms if delay_ms else 0
+        self._queue.log.note_returned(reference, count, due_ms)
+        if delay_ms:
+            self._wait(reference, due_ms)
+            self._shorten()
+        return not delay_ms
+
+    def _wait(self, reference: Reference, due_ms: i64) -> None:
+        """Let one wait that is in no line any more, but not beyond its time."""
+        if self._retry is None:
+            self._retry = DelayedRetry(self._queue.log)
+        self._retry.wait(reference, min(due_ms, self._deadline_ms(reference.message)))
+        self._ring_at(self._retry.next_ms)
+
+    def _waits_still(self, reference: Reference) -> bool:
+        """Let one that waited when the broker was stopped wait for the rest of it."""
+        due_ms = self._not_before_ms.pop(int(reference.seq), 0)
+        if due_ms <= self._timers.now_ms:
+            return False
+        self._wait(reference, due_ms)
         return True
+
+    def _put_back_due(self, retry: DelayedRetry, now_ms: i64) -> None:
+        left = RETRY_COUNT_MAX
+        while left:
+            reference = retry.take_due(now_ms)
+            if reference is None:
+                break
+            left -= 1
+            if reference.message.number == RECOVERED:
+                # The log has it as it was published.
+                count = self._counts.get(int(reference.seq), 0)
+                reference.message = with_delivery_count(reference.message, count)
+            self._queue.take_back(reference)
+        if retry.count:
+            # What is left of now has its turn when others have had theirs.
+            self._ring_at(max(retry.next_ms, now_ms + 1))
 
     def on_returned(self, reference: Reference) -> None:
         """An unacked one is ready again: it may have expired, or be too much."""
@@ -445,6 +525,10 @@ class QueueKeeper(Keeper):
         if self._limits.counts_deliveries:
             for seq, one in returned.items():
                 self._counts[seq] = int(one.delivery_count)
+                if one.not_before_ms:
+                    self._not_before_ms[seq] = int(one.not_before_ms)
+                    # They are asked about when their turn comes.
+                    self._queue.has_deadlines = True
 
     def _end(self, reference: Reference, message: Message, reason: str) -> None:
         """One that is in no line any more: on to the exchange, or gone."""

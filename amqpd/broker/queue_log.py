@@ -14,7 +14,10 @@ from amqpd.broker.backlog import Backlog
 from amqpd.broker.delivery import READ_BACK, Reference, ReferenceOwner
 from amqpd.broker.message import Message
 from amqpd.broker.pager import Pager
+from amqpd.wire.properties import PERSISTENT
 
+# A level of a priority queue has an id of its own: in the log, each id has one lane.
+LANE: Final = 0
 # Transient queues count up from here, durable ones from 1: the two never meet.
 FIRST_TRANSIENT_ID: Final[i64] = 1 << 40
 # In the paging log an id has 32 bits: those of transient queues get the upper half.
@@ -39,6 +42,40 @@ class QueueLog:
     def is_disk_full(self) -> bool:
         """Whether the log takes no messages."""
         return self._store.is_disk_full
+
+    def append(self, message: Message, seq: i64) -> None:
+        """The queue takes a message; who takes most does it himself (`Queue.publish`).
+
+        It has a number afterwards if it is for the log.
+        """
+        if not self._durable or not message.facts & PERSISTENT:
+            return
+        if message.number >= 0:
+            self._store.add_destination(self._id, seq, LANE)
+        else:
+            message.number = self._store.append(
+                message.address,
+                message.content,
+                message.body,
+                message.enqueued_ms,
+                message.expires_ms,
+                self._id,
+                seq,
+                LANE,
+            )
+
+    def is_stored(self, message: Message) -> bool:
+        """Whether the log has a message that the queue took, or will have it."""
+        return self._durable and message.number >= 0
+
+    def is_written(self, message: Message) -> bool:
+        """Whether the log has the bytes of a message that the queue took."""
+        return self.is_stored(message) and message.number < self._store.written_base
+
+    def has(self, seq: int) -> bool:
+        """Whether the log still has a message that it has written."""
+        queue = self._store.index.queues.get(int(self._id))
+        return queue is not None and queue.is_live(seq)
 
     def forget(self, reference: Reference, message: Message) -> None:
         """The queue is done with a message."""
@@ -110,10 +147,12 @@ class QueueLog:
         found = index.next_live(seq)
         return found if found <= index.upper_seq else 0
 
-    def note_returned(self, reference: Reference, count: i64) -> None:
-        """A message came back so often."""
+    def note_returned(
+        self, reference: Reference, count: i64, not_before_ms: i64
+    ) -> None:
+        """A message came back so often; it is not to be delivered before a time."""
         if self._durable and reference.message.number >= 0:
-            self._store.note_returned(self._id, reference.seq, count, 0)
+            self._store.note_returned(self._id, reference.seq, count, not_before_ms)
 
     def forget_queue(self) -> None:
         """The queue is gone."""

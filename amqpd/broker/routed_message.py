@@ -6,9 +6,12 @@ objects, and whoever binds to it gets their messages.
 
 from typing import final
 
+from mypy_extensions import i64
+
+from amqpd.broker.delay import delay_of
 from amqpd.broker.message import Message
 from amqpd.wire.frames import HEAD_SIZE
-from amqpd.wire.properties import HAS_HEADERS, headers, named_text
+from amqpd.wire.properties import HAS_DELAY, HAS_HEADERS, headers, named_text
 from routing.routable import Routable
 
 
@@ -30,6 +33,11 @@ class RoutedMessage(Routable):
             else:
                 self._headers = {}
         return self._headers
+
+    def delay_ms(self) -> i64:
+        """How long it is to wait before it is routed; 0 or less: not at all."""
+        message = self.message
+        return delay_of(message.content) if message.facts & HAS_DELAY else 0
 
     def property_text(self, name: str) -> bytes | None:
         """A property as text, None without it."""

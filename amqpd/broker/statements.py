@@ -12,12 +12,18 @@ from amqpd.broker.catalogue import Statement
 from amqpd.broker.exchange import Exchange
 from routing.binding import Binding
 
-INSERT_EXCHANGE: Final = "INSERT OR REPLACE INTO exchanges VALUES (?, ?, ?, ?, ?, ?)"
+INSERT_EXCHANGE: Final = "INSERT OR REPLACE INTO exchanges VALUES (?, ?, ?, ?, ?, ?, ?)"
+INSERT_WAITING_ROOM: Final = (
+    "INSERT OR REPLACE INTO exchanges VALUES (?, ?, ?, ?, ?, ?, last_insert_rowid())"
+)
 DELETE_EXCHANGE: Final = "DELETE FROM exchanges WHERE vhost = ? AND name = ?"
 INSERT_QUEUE: Final = (
     "INSERT INTO queues (vhost, name, auto_delete, level_count, arguments) "
     "VALUES (?, ?, ?, ?, ?)"
 )
+# An id of a queue that is no queue: this row, whose name nobody has, goes at once.
+TAKE_ID: Final = "INSERT INTO queues VALUES (NULL, '', '', 0, 1, x'')"
+END_TAKING: Final = "DELETE FROM queues WHERE vhost = '' AND name = ''"
 # The ids that follow the one just given out are taken too.
 RESERVE_IDS: Final = "UPDATE sqlite_sequence SET seq = seq + ? WHERE name = 'queues'"
 DELETE_QUEUE: Final = "DELETE FROM queues WHERE id = ?"
@@ -43,7 +49,10 @@ PUT_PARAMETER: Final = "INSERT OR REPLACE INTO parameters VALUES (?, ?, ?, ?)"
 
 
 def insert_exchange(vhost: str, exchange: Exchange) -> list[Statement]:
-    """A durable exchange is declared."""
+    """A durable exchange is declared.
+
+    If messages wait at it, the row id of the first insertion is its id in the log.
+    """
     values = (
         vhost,
         exchange.name,
@@ -52,7 +61,9 @@ def insert_exchange(vhost: str, exchange: Exchange) -> list[Statement]:
         int(exchange.internal),
         exchange.arguments.raw,
     )
-    return [(INSERT_EXCHANGE, values)]
+    if not exchange.is_delayed:
+        return [(INSERT_EXCHANGE, (*values, 0))]
+    return [(TAKE_ID, ()), (INSERT_WAITING_ROOM, values), (END_TAKING, ())]
 
 
 def delete_exchange(vhost: str, name: str) -> list[Statement]:

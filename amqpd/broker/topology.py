@@ -22,6 +22,8 @@ from amqpd.broker.access import Access
 from amqpd.broker.arguments import EXPIRES, Arguments, priority_level_count
 from amqpd.broker.catalogue import Catalogue, Statement
 from amqpd.broker.dead_letters import DeadLetters
+from amqpd.broker.delay_queue import DelayQueue
+from amqpd.broker.delayed_messages import DelayedMessages
 from amqpd.broker.dispatch import Dispatch
 from amqpd.broker.errors import NotFound
 from amqpd.broker.exchange import Exchange, predeclared
@@ -101,6 +103,9 @@ class Topology:
         self.dead_letters = DeadLetters(
             self.router, self.default_routes, surroundings.keepers
         )
+        self.delayed_messages = DelayedMessages(self.router, surroundings.keepers)
+        # Where messages wait, by the names of their exchanges.
+        self.waiting_rooms: dict[str, DelayQueue] = {}
         # Queues whose deletion is being committed: nobody finds them any more.
         self.leaving: set[str] = set()
         self._exclusive: dict[object, dict[str, Queue]] = {}
@@ -253,8 +258,12 @@ class Topology:
         )
         return queue
 
-    def add_exchange(self, exchange: Exchange) -> None:
-        """Make an exchange known."""
+    def add_exchange(self, exchange: Exchange, waiting_room_id: i64 = 0) -> None:
+        """Make an exchange known.
+
+        A delayed one gets a waiting room, which has that id in the log if the exchange
+        is durable.
+        """
         self.router.add_exchange(
             exchange.name,
             exchange.type_name,
@@ -262,6 +271,32 @@ class Topology:
             exchange.arguments.table,
         )
         self.exchanges[exchange.name] = exchange
+        if exchange.is_delayed:
+            if not exchange.durable:
+                waiting_room_id = self.surroundings.take_transient_id()
+            self._open_waiting_room(exchange, waiting_room_id)
+
+    def _open_waiting_room(self, exchange: Exchange, queue_id: i64) -> None:
+        surroundings = self.surroundings
+        room = DelayQueue(
+            queue_id,
+            exchange.name,
+            self.name,
+            exchange.durable,
+            surroundings.dispatch,
+            surroundings.pager,
+            self.delayed_messages,
+            surroundings.timers,
+        )
+        self.waiting_rooms[exchange.name] = room
+        self.router.set_waiting_room(exchange.name, room)
+        if room.durable:
+            surroundings.queues_by_id[int(queue_id)] = room
+
+    def delayed_count(self, exchange_name: str) -> int:
+        """How many messages wait at an exchange."""
+        room = self.waiting_rooms.get(exchange_name)
+        return 0 if room is None else int(room.delayed_count)
 
     # -- going ----------------------------------------------------------------
 
@@ -284,7 +319,12 @@ class Topology:
         return self.router.remove_destination(name)
 
     def take_out_exchange(self, exchange: Exchange) -> list[Binding]:
-        """Forget an exchange and all bindings from it and to it."""
+        """Forget an exchange and all bindings from it and to it, and what waits."""
+        room = self.waiting_rooms.pop(exchange.name, None)
+        if room is not None:
+            if room.durable:
+                del self.surroundings.queues_by_id[int(room.id)]
+            room.delete()
         del self.exchanges[exchange.name]
         return self.router.remove_exchange(exchange.name)
 

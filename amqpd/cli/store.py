@@ -131,7 +131,7 @@ def _known(directory: ClosedDirectory) -> Known:
                 catalogue = Catalogue(metadata)
                 return Known(
                     metadata.store_uuid,
-                    catalogue.queues(),
+                    catalogue.queues() + catalogue.waiting_rooms(),
                     catalogue.highest_queue_id(),
                 )
         except StoreError as error:

@@ -90,6 +90,7 @@ class StoreFigures:
             *self._memory(),
             *self._oldest(),
             self._times_in_queue(),
+            self._delayed(),
         ]
 
     def _counters(self) -> Iterator[Metric]:
@@ -139,6 +140,17 @@ class StoreFigures:
             "The longest turn of the loop since the start.",
             self._ticks.turn_seconds_max,
         )
+
+    def _delayed(self) -> Metric:
+        family = GaugeMetricFamily(
+            "amqpd_exchange_messages_delayed",
+            "Messages that wait at an exchange for their time.",
+            labels=["vhost", "exchange"],
+        )
+        for vhost in self._broker.vhosts.values():
+            for name, room in vhost.topology.waiting_rooms.items():
+                family.add_metric([vhost.name, name], int(room.delayed_count))
+        return family
 
     def _memory(self) -> Iterator[Metric]:
         use, budgets = self._broker.pager.use, self._broker.pager.budgets

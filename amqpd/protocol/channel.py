@@ -16,6 +16,7 @@ from pamqp import commands
 from pamqp.base import Frame
 
 from amqpd.broker.arguments import QUORUM, Arguments, queue_type
+from amqpd.broker.delivery import FAILED, REJECTED, REQUEUED
 from amqpd.broker.durability import Durability
 from amqpd.broker.errors import (
     AmqpError,
@@ -311,14 +312,14 @@ def _check_get(queue: Queue) -> None:
 
 def _nack(channel: Channel, decoded: Decoded) -> None:
     method = cast(commands.Basic.Nack, decoded.method)
-    channel.consuming.reject(
-        method.delivery_tag or 0, bool(method.multiple), bool(method.requeue)
-    )
+    outcome = REQUEUED if method.requeue else REJECTED
+    channel.consuming.reject(method.delivery_tag or 0, bool(method.multiple), outcome)
 
 
 def _reject(channel: Channel, decoded: Decoded) -> None:
     method = cast(commands.Basic.Reject, decoded.method)
-    channel.consuming.reject(method.delivery_tag or 0, False, bool(method.requeue))
+    outcome = FAILED if method.requeue else REJECTED
+    channel.consuming.reject(method.delivery_tag or 0, False, outcome)
 
 
 def _recover_async(channel: Channel, decoded: Decoded) -> None:

@@ -13,7 +13,14 @@ from librt.strings import write_i64_be
 from mypy_extensions import i64
 from pamqp import commands
 
-from amqpd.broker.delivery import ACKED, REJECTED, REQUEUED, Consumer, Reference
+from amqpd.broker.delivery import (
+    ACKED,
+    FAILED,
+    REJECTED,
+    REQUEUED,
+    Consumer,
+    Reference,
+)
 from amqpd.broker.errors import PreconditionFailed
 from amqpd.broker.queue import Queue
 from amqpd.protocol.output import Output
@@ -182,14 +189,13 @@ class Consuming:
         """
         self._answer(self._take(delivery_tag, multiple), ACKED)
 
-    def reject(self, delivery_tag: i64, multiple: bool, requeue: bool) -> None:
+    def reject(self, delivery_tag: i64, multiple: bool, outcome: i64) -> None:
         """basic.nack and basic.reject.
 
         Raises:
             PreconditionFailed: no such delivery is outstanding.
         """
-        taken = self._take(delivery_tag, multiple)
-        self._answer(taken, REQUEUED if requeue else REJECTED)
+        self._answer(self._take(delivery_tag, multiple), outcome)
 
     def _take(self, delivery_tag: i64, multiple: bool) -> list[Reference]:
         try:
@@ -258,8 +264,10 @@ class Consuming:
                 reference.queue.settle(reference)
             elif outcome == REQUEUED:
                 reference.queue.requeue(reference)
-            else:
+            elif outcome == REJECTED:
                 reference.queue.reject(reference)
+            else:
+                reference.queue.requeue(reference, True)
             if consumer is not None:
                 self.unacked_count -= 1
                 consumer.unacked_count -= 1
@@ -273,10 +281,10 @@ class Consuming:
         for reference in references:
             self.unacked.restore(reference.delivery_tag, reference)
 
-    def recover(self) -> None:
+    def recover(self, outcome: i64 = REQUEUED) -> None:
         """basic.recover: everything unacked goes back to its queue."""
         self._forget_overdue(0, True)
-        self.finish(self.unacked.take_all(), REQUEUED)
+        self.finish(self.unacked.take_all(), outcome)
 
     def write_get_ok(self, queue: Queue, reference: Reference, no_ack: bool) -> None:
         """Answer basic.get with a message that was taken from its queue."""
@@ -303,7 +311,7 @@ class Consuming:
         self.consumers.clear()
         if self.transaction is not None:
             for answers in self.transaction.answers:
-                self.finish(answers.references, REQUEUED)
+                self.finish(answers.references, FAILED)
             self.transaction.clear()
-        self.recover()
+        self.recover(FAILED)
         return queues

@@ -16,6 +16,7 @@ from typing import Final, final
 from librt.strings import BytesWriter, read_i64_be
 from mypy_extensions import i64
 
+from amqpd.broker.delay_queue import only_wait, with_a_way
 from amqpd.broker.durability import Durability
 from amqpd.broker.errors import PreconditionFailed, UnexpectedFrame
 from amqpd.broker.message import Message
@@ -42,6 +43,7 @@ from amqpd.wire.properties import (
     HAS_BCC,
     HAS_CC,
     HAS_DEATH,
+    HAS_DELAY,
     HAS_EXPIRATION,
     HAS_REPLY_TO,
     HAS_UNKNOWN_MODE,
@@ -216,11 +218,15 @@ class Publishing(DurabilityWaiter, Answerer):
         if facts & (HAS_EXPIRATION | HAS_USER_ID | HAS_UNKNOWN_MODE):
             self._check_properties(message, now_ms)
         if facts & (HAS_CC | HAS_BCC):
-            more_keys = selected_keys(message)
-            message = without_blind_copies(message)
-            queues = self._session.route_message(message, more_keys)
+            shown = without_blind_copies(message)
+            queues = self._session.route_message(shown, selected_keys(message))
+            if not (facts & HAS_DELAY and only_wait(queues)):
+                # What waits goes by BCC when its time has come.
+                message = shown
         elif route.asks_message:
             queues = self._session.route_message(message, [])
+            if mandatory and facts & HAS_DELAY:
+                queues = with_a_way(queues, message)
         if self.transaction is not None:
             self.transaction.add_publish(message, queues, mandatory)
         else:

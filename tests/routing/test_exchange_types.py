@@ -3,6 +3,7 @@
 import pytest
 
 from routing.consistent_hash import ConsistentHashTable
+from routing.delayed import DelayedTable
 from routing.dice import Dice
 from routing.direct import DirectTable
 from routing.errors import ArgumentsInvalid, UnknownExchangeType
@@ -40,6 +41,40 @@ ALL_TYPES = [*EXCHANGE_TYPES, *RANDOM_TYPES]
 def test_every_type_has_its_table(name: str, table_class: type[object]) -> None:
     assert is_exchange_type(name)
     assert isinstance(new_table(name, {}, Dice(0)), table_class)
+
+
+def test_a_delayed_exchange_is_one_of_another_type() -> None:
+    assert is_exchange_type("x-delayed-message")
+    table = new_table("x-delayed-message", {"x-delayed-type": "topic"}, Dice(0))
+    assert isinstance(table, DelayedTable)
+    assert isinstance(table.inner, TopicTable)
+    assert table.asks_message
+
+
+@pytest.mark.parametrize("arguments", [{}, {"x-delayed-type": 1}])
+def test_a_delayed_exchange_names_the_type_that_routes(
+    arguments: dict[str, object],
+) -> None:
+    with pytest.raises(ArgumentsInvalid) as caught:
+        check_arguments("x-delayed-message", arguments)
+    text = "Invalid argument, 'x-delayed-type' must be an existing exchange type"
+    assert str(caught.value) == text
+
+
+def test_a_delayed_exchange_is_not_of_its_own_type() -> None:
+    with pytest.raises(ArgumentsInvalid) as caught:
+        check_arguments("x-delayed-message", {"x-delayed-type": "x-delayed-message"})
+    assert str(caught.value) == (
+        "Invalid argument, 'x-delayed-message' can't be used for 'x-delayed-type'"
+    )
+
+
+def test_the_type_that_routes_must_exist_and_work_with_the_arguments() -> None:
+    with pytest.raises(UnknownExchangeType, match="unknown exchange type 'x-odd'"):
+        check_arguments("x-delayed-message", {"x-delayed-type": "x-odd"})
+    hashing = {"x-delayed-type": "x-consistent-hash", "hash-header": 1}
+    with pytest.raises(ArgumentsInvalid, match="hash-header"):
+        check_arguments("x-delayed-message", hashing)
 
 
 def test_an_unknown_type_is_named() -> None:

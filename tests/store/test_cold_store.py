@@ -4,8 +4,9 @@ import errno
 
 import pytest
 
-from store.cold_store import BLOCKS_MAX, COUNT_MAX
+from store.cold_store import BLOCKS_MAX, COUNT_MAX, SPANS_MAX
 from store.segment_index import SegmentIndex, index_path
+from store.seq_ranges import ranges_of
 from tests.support.cold_log import QUARANTINE, ColdLog, seqs_of
 from tests.support.memory_filesystem import Fault
 
@@ -95,6 +96,32 @@ def test_gaps_and_settled_messages_of_the_segment_being_written_are_not_read(
     found = log.read_all(1, count=3)
     assert seqs_of(found) == log.live(1)
     log.check(1, found)
+
+
+def test_of_a_range_only_what_is_asked_for_is_read(log: ColdLog) -> None:
+    fill(log, 1, count=20)
+    log.seal()
+    fill(log, 1, count=20)
+    log.settle(1, 4, 31)
+    asked = [2, 4, 5, 6, 18, 19, 20, 21, 22, 31, 40]
+    result = log.read(1, 2, 40, ranges=ranges_of(asked))
+    assert seqs_of(result.messages) == [2, 5, 6, 18, 19, 20, 21, 22, 40]
+    log.check(1, result.messages)
+    assert result.is_end
+
+
+def test_of_many_ranges_some_are_read_and_said_how_far(log: ColdLog) -> None:
+    fill(log, 1, count=400)
+    log.seal()
+    asked = list(range(1, 400, 2))
+    result = log.read(1, 1, 399, ranges=ranges_of(asked))
+    assert seqs_of(result.messages) == asked[:SPANS_MAX]
+    assert not result.is_end
+    assert asked[SPANS_MAX - 1] < result.next_seq <= asked[SPANS_MAX]
+    # More of the same segment will be asked for: its index is not read again.
+    before = log.cold._reader.index_bytes_read
+    log.read(1, int(result.next_seq), 399, ranges=ranges_of(asked[SPANS_MAX:]))
+    assert log.cold._reader.index_bytes_read == before
 
 
 def test_a_message_of_several_queues_is_found_by_each(log: ColdLog) -> None:

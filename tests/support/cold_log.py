@@ -204,9 +204,10 @@ class ColdLog:
         count: int = 1 << 20,
         size: int = 1 << 40,
         is_in_place: bool = False,
+        ranges: Ranges | None = None,
     ) -> ColdRead:
         return self.cold.begin(
-            queue_id, first, last, count, size, self.unwritten, is_in_place
+            queue_id, first, last, count, size, self.unwritten, is_in_place, ranges
         )
 
     def read(
@@ -217,9 +218,10 @@ class ColdLog:
         count: int = 1 << 20,
         size: int = 1 << 40,
         is_in_place: bool = False,
+        ranges: Ranges | None = None,
     ) -> ReadResult:
         """Read one window."""
-        step = self.begin(queue_id, first, last, count, size, is_in_place)
+        step = self.begin(queue_id, first, last, count, size, is_in_place, ranges)
         step.run()
         return self.cold.complete(step)
 

@@ -92,6 +92,8 @@ def test_a_value_that_makes_no_sense_is_refused(
         {"x-queue-master-locator": "client-local"},
         {"x-queue-leader-locator": "client-local"},
         {"x-single-active-consumer": True},
+        {"x-delayed-retry-type": "all", "x-delayed-retry-min": 0},
+        {"x-delayed-retry-type": "failed", "x-delayed-retry-max": 1},
         {"x-queue-type": "classic"},
         {"x-queue-type": "quorum", "x-delivery-limit": -1},
         {"x-queue-type": "quorum", "x-dead-letter-strategy": "at-least-once"},
@@ -105,9 +107,9 @@ def test_what_rabbitmq_takes_is_taken(table: Table) -> None:
 @pytest.mark.parametrize(
     ("table", "key", "kind"),
     [
-        ({"x-delayed-retry-min": "a"}, "x-delayed-retry-min", "classic"),
+        ({"x-dead-letter-strategy": "a"}, "x-dead-letter-strategy", "classic"),
         ({"x-max-age": "1D"}, "x-max-age", "classic"),
-        ({"x-max-age": "1", "x-delayed-retry-min": 1}, "x-max-age", "classic"),
+        ({"x-max-age": "1", "x-dead-letter-strategy": 1}, "x-max-age", "classic"),
         ({**QUORUM, "x-max-priority": 256}, "x-max-priority", "quorum"),
         ({**QUORUM, "x-queue-mode": "lazy"}, "x-queue-mode", "quorum"),
     ],
@@ -120,7 +122,7 @@ def test_an_argument_of_another_type_of_queue_is_refused(
 
 
 def test_a_wrong_value_is_reported_before_an_argument_of_another_type() -> None:
-    text = refusal({"x-delayed-retry-min": 1, "x-message-ttl": -1})
+    text = refusal({"x-dead-letter-strategy": 1, "x-message-ttl": -1})
     assert text == f"invalid arg 'x-message-ttl' for {QUEUE}: {{value_negative,-1}}"
 
 
@@ -269,8 +271,8 @@ def test_the_canonical_form_of_an_ordered_table_is_the_table() -> None:
 
 
 def test_arguments_without_effect_yet_are_named() -> None:
-    table: Table = {"x-queue-mode": "lazy", "x-delayed-retry-min": 1}
-    assert not_applied({**table, **QUORUM}) == ["x-delayed-retry-min"]
+    table: Table = {"x-queue-mode": "lazy", "x-dead-letter-strategy": "at-most-once"}
+    assert not_applied({**table, **QUORUM}) == ["x-dead-letter-strategy"]
 
 
 @pytest.mark.parametrize(

@@ -25,6 +25,7 @@ from amqpd.broker.statements import (
     put_vhost,
 )
 from routing.binding import Binding
+from routing.delayed import DELAYED
 from store.filesystem import OsFileSystem
 from store.metadata import Metadata
 from tests.support.control_plane import arguments
@@ -100,6 +101,28 @@ def test_exchanges_come_back(catalogue: Catalogue) -> None:
     assert (row.vhost, row.name, row.type_name) == ("/", "x", "topic")
     assert (row.auto_delete, row.internal) == (True, False)
     assert row.arguments == exchange.arguments.raw
+
+
+def test_where_messages_wait_has_an_id_as_a_queue_has(catalogue: Catalogue) -> None:
+    exchange = Exchange("x", DELAYED, True, False, False, arguments({}))
+    room_id = catalogue.commit_now(insert_exchange("/", exchange))[0]
+    (queue_id,) = catalogue.commit_now(insert_queue("/", "q", False, b""))
+    assert queue_id == room_id + 1
+    assert [row.id for row in catalogue.queues()] == [queue_id]
+    (row,) = catalogue.exchanges()
+    assert row.waiting_room_id == room_id
+    (room,) = catalogue.waiting_rooms()
+    assert (room.vhost, room.name) == ("/", "delayed messages of exchange 'x'")
+    assert catalogue.known_queue_ids() == {room_id, queue_id}
+
+
+def test_the_id_of_a_waiting_room_never_comes_again(catalogue: Catalogue) -> None:
+    exchange = Exchange("x", DELAYED, True, False, False, arguments({}))
+    first = catalogue.commit_now(insert_exchange("/", exchange))[0]
+    catalogue.commit_now(delete_exchange("/", "x"))
+    assert catalogue.known_queue_ids() == set()
+    assert catalogue.highest_queue_id() == first
+    assert catalogue.commit_now(insert_exchange("/", exchange))[0] == first + 1
 
 
 def test_queues_come_back_with_their_ids(catalogue: Catalogue) -> None:

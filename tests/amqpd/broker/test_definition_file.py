@@ -211,8 +211,13 @@ def test_bindings_are_read(kind: str, to_exchange: bool) -> None:
         ),
         (
             "exchanges",
+            {**EXCHANGE, "type": "x-delayed"},
+            "exchanges[0].type: unknown exchange type 'x-delayed'",
+        ),
+        (
+            "exchanges",
             {**EXCHANGE, "type": "x-delayed-message"},
-            "exchanges[0].type: unknown exchange type 'x-delayed-message'",
+            "exchanges[0].arguments: Invalid argument, 'x-delayed-type' must be",
         ),
         (
             "topic_permissions",

@@ -132,6 +132,25 @@ def test_levels_of_a_queue_have_ids_of_their_own(
     assert ids == list(range(ids[0], ids[0] + 12))
 
 
+@pytest.mark.parametrize("durable", [True, False])
+def test_a_delayed_exchange_has_a_waiting_room(
+    plane: ControlPlane, durable: bool
+) -> None:
+    exchange = {
+        **FILE["exchanges"][0],
+        "type": "x-delayed-message",
+        "durable": durable,
+        "arguments": {"x-delayed-type": "topic"},
+    }
+    load_definitions(plane.broker, changed(exchanges=[exchange], bindings=[]))
+    room = plane.broker.vhosts["v"].topology.waiting_rooms["x"]
+    assert room.durable == durable
+    if durable:
+        plane.reopen()
+        again = plane.broker.vhosts["v"].topology.waiting_rooms["x"]
+        assert again.id == room.id
+
+
 def test_rights_become_what_the_file_says(plane: ControlPlane) -> None:
     load_definitions(plane.broker, FILE)
     rights = [{**FILE["permissions"][0], "configure": ""}]

@@ -34,7 +34,7 @@ def test_a_durable_exchange_is_there_with_its_commit(plane: ControlPlane) -> Non
     assert outcome.value is None
     assert plane.vhost.exchanges["x"].alternate == "y"
     raw = encode_table(table)
-    assert plane.rows("exchanges") == [("/", "x", "fanout", 0, 1, raw)]
+    assert plane.rows("exchanges") == [("/", "x", "fanout", 0, 1, raw, 0)]
 
 
 def test_an_unknown_type_is_refused_before_anything_else(plane: ControlPlane) -> None:

@@ -15,6 +15,7 @@ from amqpd.broker.pager import MemoryBudgets
 from amqpd.http.prometheus import MetricsEndpoint, StoreFigures
 from tests.support.connection_pair import Bench, method
 from tests.support.content import PERSISTENT_PROPERTIES, publish
+from tests.support.delayed import DelayedExchange
 
 
 @dataclass
@@ -75,6 +76,16 @@ def test_what_is_published_is_waited_for_written_and_held(bench: Bench) -> None:
     ):
         assert after[name] - before[name] >= least, name
     assert after["amqpd_store_memory_bytes in_memory_only"] == 0
+
+
+def test_what_waits_at_an_exchange_is_counted(bench: Bench) -> None:
+    delayed = DelayedExchange(bench)
+    name = "amqpd_exchange_messages_delayed / x"
+    assert figures(bench)[name] == 0
+    delayed.publish(b"later", 5000)
+    assert figures(bench)[name] == 1
+    bench.pass_time(5000)
+    assert figures(bench)[name] == 0
 
 
 def test_what_is_settled_is_garbage_and_what_never_was_written_is_elided(
