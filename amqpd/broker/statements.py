@@ -40,6 +40,10 @@ PUT_TOPIC_PERMISSION: Final = (
     "INSERT OR REPLACE INTO topic_permissions VALUES (?, ?, ?, ?, ?)"
 )
 PUT_PARAMETER: Final = "INSERT OR REPLACE INTO parameters VALUES (?, ?, ?, ?)"
+DELETE_PARAMETER: Final = (
+    "DELETE FROM parameters WHERE vhost = ? AND component = ? AND name = ?"
+)
+DELETE_PARAMETERS_OF: Final = "DELETE FROM parameters WHERE vhost = ?"
 
 
 def insert_exchange(vhost: str, exchange: Exchange) -> list[Statement]:
@@ -127,6 +131,16 @@ def put_parameter(
 ) -> list[Statement]:
     """A runtime parameter or a policy, kept as it came."""
     return [(PUT_PARAMETER, (vhost, component, name, json.dumps(value)))]
+
+
+def delete_parameter(vhost: str, component: str, name: str) -> list[Statement]:
+    """A runtime parameter or a policy is cleared."""
+    return [(DELETE_PARAMETER, (vhost, component, name))]
+
+
+def delete_parameters_of(vhost: str) -> list[Statement]:
+    """All parameters, policies and limits of a virtual host go with it."""
+    return [(DELETE_PARAMETERS_OF, (vhost,))]
 
 
 def _binding_values(vhost: str, binding: Binding) -> tuple[object, ...]:
