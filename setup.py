@@ -69,6 +69,7 @@ INTERPRETED: Final = {
     "control plane": (
         "amqpd/broker/arguments.py",
         "amqpd/broker/binding_changes.py",
+        "amqpd/broker/connection_facts.py",
         "amqpd/broker/exchange_changes.py",
         "amqpd/broker/operation.py",
         "amqpd/broker/queue_changes.py",

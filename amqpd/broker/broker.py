@@ -17,6 +17,7 @@ from amqpd.auth.permissions import Permission, PermissionTable, TopicPermission
 from amqpd.auth.users import LoginRefused, User, UserRegistry
 from amqpd.broker.arguments import Arguments
 from amqpd.broker.catalogue import Catalogue, ExchangeRow, QueueRow
+from amqpd.broker.connections import Connections
 from amqpd.broker.dispatch import Dispatch
 from amqpd.broker.durability import Durability
 from amqpd.broker.errors import NotAllowed
@@ -71,6 +72,7 @@ class Broker:
         self.dispatch = Dispatch()
         self.users = UserRegistry()
         self.permissions = PermissionTable()
+        self.connections = Connections()
         self.vhosts: dict[str, VirtualHost] = {}
         self.random_octets = random_octets
         self._surroundings = Surroundings(
