@@ -67,6 +67,7 @@ INTERPRETED: Final = {
         "amqpd/protocol/lifecycle.py",
     ),
     "control plane": (
+        "amqpd/broker/accounts.py",
         "amqpd/broker/arguments.py",
         "amqpd/broker/binding_changes.py",
         "amqpd/broker/connection_facts.py",

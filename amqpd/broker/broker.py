@@ -15,6 +15,7 @@ from typing import Final, cast, final
 from amqpd.auth.passwords import DEFAULT_ALGORITHM, hash_password
 from amqpd.auth.permissions import Permission, PermissionTable, TopicPermission
 from amqpd.auth.users import LoginRefused, User, UserRegistry
+from amqpd.broker.accounts import Accounts
 from amqpd.broker.arguments import Arguments
 from amqpd.broker.catalogue import Catalogue, ExchangeRow, QueueRow
 from amqpd.broker.connections import Connections
@@ -75,6 +76,14 @@ class Broker:
         self.connections = Connections()
         self.vhosts: dict[str, VirtualHost] = {}
         self.random_octets = random_octets
+        self.accounts = Accounts(
+            catalogue,
+            self.users,
+            self.permissions,
+            self.vhosts,
+            self.connections,
+            self.add_vhost,
+        )
         self._surroundings = Surroundings(
             catalogue, pager, self.dispatch, random_octets
         )

@@ -57,21 +57,31 @@ class Connections:
         self.opened_count = 0
         self.closed_count = 0
         self._by_name: dict[str, OpenConnection] = {}
+        # By what owns the exclusive queues of a connection.
+        self._by_owner: dict[object, OpenConnection] = {}
 
     def __len__(self) -> int:
         return len(self._by_name)
 
-    def add(self, connection: OpenConnection) -> None:
-        """A client has entered a virtual host."""
+    def add(self, connection: OpenConnection, owner: object) -> None:
+        """A client has entered a virtual host; `owner` is who has its queues."""
         self._by_name[connection.get_name()] = connection
+        self._by_owner[owner] = connection
         self.opened_count += 1
 
-    def remove(self, connection: OpenConnection) -> None:
+    def remove(self, owner: object) -> None:
         """It is over; does nothing when it is not here."""
+        connection = self._by_owner.pop(owner, None)
+        if connection is None:
+            return
+        self.closed_count += 1
         name = connection.get_name()
         if self._by_name.get(name) is connection:
             del self._by_name[name]
-            self.closed_count += 1
+
+    def of_owner(self, owner: object) -> OpenConnection | None:
+        """Return the connection that has an exclusive queue."""
+        return self._by_owner.get(owner)
 
     def get(self, name: str) -> OpenConnection | None:
         """Return the connection of that name, if it is open."""

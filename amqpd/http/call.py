@@ -195,15 +195,28 @@ class Call:
         return Session(self.user, vhost, self.broker.permissions, self)
 
     async def change(
-        self, begin: Callable[[Callable[[T | AmqpError], None]], None]
-    ) -> T:
+        self, begin: Callable[[Callable[[AmqpError | None], None]], None]
+    ) -> None:
         """Begin a change of the broker and wait until it is durable.
+
+        Raises:
+            HttpError: the broker refuses it.
+        """
+        pending = Pending[None]()
+        begin(pending.done)
+        await self._result(pending)
+
+    async def ask(self, begin: Callable[[Callable[[T | AmqpError], None]], None]) -> T:
+        """Begin something that has a result, and wait until it is durable.
 
         Raises:
             HttpError: the broker refuses it.
         """
         pending = Pending[T]()
         begin(pending.done)
+        return await self._result(pending)
+
+    async def _result(self, pending: Pending[T]) -> T:
         self.room.wake()
         result = await asyncio.shield(pending.future)
         if isinstance(result, AmqpError):

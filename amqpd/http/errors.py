@@ -21,8 +21,8 @@ class HttpError(Exception):
     status: ClassVar[int] = 500
     error: ClassVar[str] = "internal_server_error"
 
-    def __init__(self, reason: str, headers: dict[str, str] | None = None) -> None:
-        """Without a reason the answer has no body."""
+    def __init__(self, reason: object, headers: dict[str, str] | None = None) -> None:
+        """The reason is JSON, a text as a rule; without one there is no body."""
         super().__init__(reason)
         self.reason = reason
         self.headers = headers or {}
@@ -119,5 +119,6 @@ def refusal(error: AmqpError) -> HttpError:
     if isinstance(error, NotFound):
         return Missing(error.text)
     if isinstance(error, (AccessRefused, NotAllowed)):
-        return NotAuthorised(error.text)
+        # RabbitMQ says no more; why stands in the log.
+        return NotAuthorised("Access refused.")
     return BadRequest(error.text)
