@@ -67,9 +67,11 @@ INTERPRETED: Final = {
         "amqpd/protocol/lifecycle.py",
     ),
     "control plane": (
+        "amqpd/broker/accounts.py",
         "amqpd/broker/admission.py",
         "amqpd/broker/arguments.py",
         "amqpd/broker/binding_changes.py",
+        "amqpd/broker/connection_facts.py",
         "amqpd/broker/effective_policy.py",
         "amqpd/broker/erlang_term.py",
         "amqpd/broker/exchange_changes.py",

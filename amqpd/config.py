@@ -58,6 +58,8 @@ class Config:
     load_definitions: Path | None
     log_level: str
     log_format: str
+    http_port: int
+    http_max_body_size: int
     prometheus_port: int
     compat_identity: str
     compat_x_death: str

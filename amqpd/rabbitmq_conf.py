@@ -29,6 +29,9 @@ _SAME: Final = {
     "handshake_timeout": "handshake_timeout_ms",
     "heartbeat": "heartbeat_s",
     "load_definitions": "load_definitions",
+    "management.http.max_body_size": "http.max_body_size",
+    "management.listener.port": "http.port",
+    "management.tcp.port": "http.port",
     "max_message_size": "max_message_size",
     "prometheus.tcp.port": "prometheus.port",
 }

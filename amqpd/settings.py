@@ -182,6 +182,8 @@ SETTINGS: Final = (
     Setting("load_definitions", FilePath(), None),
     Setting("log.level", Choice(("debug", "info", "warning", "error")), "info"),
     Setting("log.format", Choice(("text", "json")), "text"),
+    Setting("http.port", Integer(0, 65535), 15672),
+    Setting("http.max_body_size", Integer(1024, 512 * _MIB), 20_000_000),
     Setting("prometheus.port", Integer(0, 65535), 15692),
     Setting("compat.identity", Choice(("rabbitmq-3.13", "amqpd")), "rabbitmq-3.13"),
     Setting("compat.x_death", Choice(("keep", "drop")), "keep"),

@@ -16,6 +16,7 @@ and `\h` do not exist here. What still does not compile is refused when it is se
 """
 
 import re
+from collections.abc import Callable
 from typing import Final, final
 
 from mypy_extensions import i64
@@ -117,6 +118,20 @@ class PermissionTable:
     def get(self, user: str, vhost: str) -> Permission | None:
         """Return the rights of that user in that virtual host, if any."""
         return self._entries.get((user, vhost))
+
+    def remove_user(self, user: str) -> None:
+        """Take away everything that a user may do."""
+        self._keep(lambda one: one.user != user)
+
+    def remove_vhost(self, vhost: str) -> None:
+        """Take away everything that anybody may do in a virtual host."""
+        self._keep(lambda one: one.vhost != vhost)
+
+    def _keep(self, is_kept: Callable[[Permission | TopicPermission], bool]) -> None:
+        entries, topics = self._entries, self._topics
+        self._entries = {key: one for key, one in entries.items() if is_kept(one)}
+        self._topics = {key: one for key, one in topics.items() if is_kept(one)}
+        self.generation += 1
 
     def entries(self) -> list[Permission]:
         """Return all permissions, sorted by virtual host and user."""

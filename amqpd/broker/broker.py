@@ -15,8 +15,10 @@ from typing import Final, cast, final
 from amqpd.auth.passwords import DEFAULT_ALGORITHM, hash_password
 from amqpd.auth.permissions import Permission, PermissionTable, TopicPermission
 from amqpd.auth.users import LoginRefused, User, UserRegistry
+from amqpd.broker.accounts import Accounts
 from amqpd.broker.arguments import Arguments
 from amqpd.broker.catalogue import Catalogue, ExchangeRow, QueueRow
+from amqpd.broker.connections import Connections
 from amqpd.broker.dispatch import Dispatch
 from amqpd.broker.durability import Durability
 from amqpd.broker.errors import NotAllowed
@@ -74,6 +76,7 @@ class Broker:
         self.dispatch = Dispatch()
         self.users = UserRegistry()
         self.permissions = PermissionTable()
+        self.connections = Connections()
         self.vhosts: dict[str, VirtualHost] = {}
         self.random_octets = random_octets
         self._surroundings = Surroundings(
@@ -84,6 +87,15 @@ class Broker:
             catalogue, self.vhosts, self.users, self.admission
         )
         self.parameters = self.changes.parameters
+        self.accounts = Accounts(
+            catalogue,
+            self.users,
+            self.permissions,
+            self.vhosts,
+            self.connections,
+            self.add_vhost,
+            self.changes,
+        )
         stores = [pager.store]
         if pager.paging is not None:
             stores.append(pager.paging)

@@ -18,8 +18,10 @@ POLICY: Final = "policy"
 OPERATOR_POLICY: Final = "operator_policy"
 VHOST_LIMITS: Final = "vhost-limits"
 USER_LIMITS: Final = "user-limits"
-#: The component of global parameters, and the virtual host of what has none.
+#: The component of global parameters.
 GLOBAL: Final = ""
+#: In the place of a virtual host, of what belongs to none.
+NO_VHOST: Final = ""
 #: The only name among a virtual host's limits.
 LIMITS: Final = "limits"
 
@@ -65,4 +67,4 @@ class ParameterTable:
 
     def global_parameters(self) -> list[Parameter]:
         """Return what is set for all virtual hosts together, by name."""
-        return [one for one in self.of_vhost(GLOBAL) if one.component == GLOBAL]
+        return [one for one in self.of_vhost(NO_VHOST) if one.component == GLOBAL]

@@ -37,12 +37,14 @@ class Session(Access):
         vhost: VirtualHost,
         permissions: PermissionTable,
         connection: object,
-        admission: Admission,
+        admission: Admission | None = None,
     ) -> None:
         super().__init__(user, vhost.name, permissions, connection)
         self.vhost = vhost
+        # None: of somebody who is not connected, and not counted.
         self._admission = admission
-        admission.enter(user.name, vhost.name)
+        if admission is not None:
+            admission.enter(user.name, vhost.name)
         self.routes = vhost.route_cache(user.name)
 
     def find_route(self, raw: bytes) -> Route:
@@ -127,15 +129,17 @@ class Session(Access):
         Raises:
             NotAllowed: the user has as many as it may have.
         """
-        self._admission.enter_channel(self.user.name)
+        if self._admission is not None:
+            self._admission.enter_channel(self.user.name)
 
     def leave_channel(self) -> None:
         """A channel has been closed."""
-        self._admission.leave_channel(self.user.name)
+        if self._admission is not None:
+            self._admission.leave_channel(self.user.name)
 
     def close(self) -> None:
         """The connection has ended: its exclusive queues end with it."""
-        if not self.is_closed:
+        if self._admission is not None and not self.is_closed:
             self._admission.leave(self.user.name, self.vhost_name)
         self.is_closed = True
         self.vhost.topology.delete_exclusive_queues(self.connection)

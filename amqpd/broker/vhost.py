@@ -7,6 +7,7 @@ the operations do is in `queue_changes`, `exchange_changes` and `binding_changes
 is declared is in `topology`.
 """
 
+import itertools
 from typing import final
 
 from amqpd.broker.access import Access
@@ -149,6 +150,16 @@ class VirtualHost:
     def delete_queue_now(self, queue: Queue) -> None:
         """Delete a queue whatever the disk does. Twice is once."""
         self.topology.delete_queue_now(queue)
+
+    def drop_queues(self, count: int) -> bool:
+        """Of a virtual host that is deleted: drop so many queues.
+
+        Returns whether there are more.
+        """
+        queues = self.topology.queues
+        for name in list(itertools.islice(queues, count)):
+            self.topology.delete_queue_now(queues[name])
+        return bool(queues)
 
     def queue_used(self, queue: Queue) -> None:
         """A client got a message from it, or asked for one."""

@@ -31,21 +31,18 @@ from amqpd.broker.session import Session
 from amqpd.protocol.channel import Channel
 from amqpd.protocol.control import ConnectionOptions, Control
 from amqpd.protocol.errors import close_method
+from amqpd.protocol.frame_shape import check_names, check_shape, no_frame_end
 from amqpd.protocol.lifecycle import State
 from amqpd.protocol.output import Output
 from amqpd.protocol.ports import ConnectionFace, PendingConnections
+from amqpd.protocol.presence import Presence
 from amqpd.protocol.publishing import (
     EXPECTED_METHOD,
     HEADER_PAYLOAD_SIZE_MIN,
     Publishing,
     check_header,
 )
-from amqpd.wire.errors import (
-    FrameMalformed,
-    FrameUnknown,
-    SyntaxMalformed,
-    WireError,
-)
+from amqpd.wire.errors import FrameMalformed, SyntaxMalformed, WireError
 from amqpd.wire.frames import (
     BODY,
     FRAME_END,
@@ -57,7 +54,6 @@ from amqpd.wire.frames import (
     OVERHEAD,
     PROTOCOL_HEADER,
     SIZE_FUDGE,
-    UNKNOWN_FRAME,
     PartialFrame,
     byte_at,
     check_head,
@@ -76,9 +72,6 @@ UNITS_PER_TURN: Final[i64] = 2000
 # What held channels keep before the socket is not read any more.
 KEPT_SIZE_MAX: Final[i64] = 1024 * 1024
 
-# A method has two ids, a content header class, weight and body size.
-METHOD_SIZE_MIN: Final[i64] = 4
-HEADER_SIZE_MIN: Final[i64] = 12
 # Frame head and end, class, method, ticket, two empty names, flags.
 PUBLISH_SIZE_MIN: Final[i64] = OVERHEAD + 9
 
@@ -128,7 +121,6 @@ class Connection(ConnectionFace):
             broker, options, output, name, peer_is_loopback, self, now_ms
         )
         self.channels: dict[int, Channel] = {}
-        self.bytes_in: i64 = 0
         self._broker = broker
         self._body_size_max: i64 = options.body_size_max
         self._pending = pending
@@ -253,7 +245,7 @@ class Connection(ConnectionFace):
                 self._end_chunk(chunk, pos)
                 return
             if byte_at(data, after - 1) != FRAME_END:
-                raise _no_frame_end(data, pos, after)
+                raise no_frame_end(data, pos, after)
             chunk.offset = after
             self._units -= 1 + (size >> 10)
             if read_u16(data, pos + 1) != number:
@@ -305,7 +297,7 @@ class Connection(ConnectionFace):
         named = byte_at(data, pos + 13) != 0
         route = routes.by_name.get(raw) if named else routes.by_default.get(raw)
         if route is None or not route.is_current():
-            _check_names(raw)
+            check_names(raw)
             route = channel.session.find_route(raw)
         mandatory = flags & 1 != 0
         publishing = channel.publishing
@@ -364,7 +356,7 @@ class Connection(ConnectionFace):
         """Take a frame that is not of the common kind."""
         number = self._channel_number
         self._method_id = 0
-        _check_shape(frame_type, frame)
+        check_shape(frame_type, frame)
         if frame_type == HEARTBEAT:
             if number:
                 raise UnexpectedFrame(described(frame_type, b"", ""))
@@ -401,6 +393,10 @@ class Connection(ConnectionFace):
         if self._is_open and self._session is None:
             assert session is not None
             self._session = session
+            presence = Presence(
+                self, self.control, session, self.output, self.channels, self._now_ms
+            )
+            self._broker.connections.add(presence, self)
         self._size_max = self.output.frame_max + SIZE_FUDGE - OVERHEAD
         if self.control.is_closed:
             self._drop_input()
@@ -523,6 +519,7 @@ class Connection(ConnectionFace):
         self._kept_size = 0
         for channel in channels:
             channel.close()
+        self._broker.connections.remove(self)
         if self._session is not None:
             self._session.close()
 
@@ -561,31 +558,3 @@ class Connection(ConnectionFace):
 
     def _send(self, number: i64, method: Frame) -> None:
         self.output.writer().write(encode_method(int(number), method))
-
-
-def _check_names(raw: bytes) -> None:
-    """Check that `raw` is two short strings and nothing else."""
-    size: i64 = len(raw)
-    key = byte_at(raw, 0) + 1
-    if key >= size or key + 1 + byte_at(raw, key) != size:
-        raise SyntaxMalformed("basic.publish: the names do not fill the frame")
-
-
-def _check_shape(frame_type: i64, frame: bytes) -> None:
-    """Check that a frame is of a known type and long enough to be one."""
-    size = len(frame) - OVERHEAD
-    if (
-        (frame_type == METHOD and size >= METHOD_SIZE_MIN)
-        or (frame_type == HEADER and size >= HEADER_SIZE_MIN)
-        or frame_type == BODY
-        or (frame_type == HEARTBEAT and size == 0)
-    ):
-        return
-    payload = frame[HEAD_SIZE:-1]
-    raise FrameUnknown(described(frame_type, payload, UNKNOWN_FRAME))
-
-
-def _no_frame_end(data: bytes, pos: i64, after: i64) -> FrameMalformed:
-    payload = data[pos + HEAD_SIZE : after - 1]
-    detail = f"{{invalid_frame_end_marker,{byte_at(data, after - 1)}}}"
-    return FrameMalformed(described(byte_at(data, pos), payload, detail))

@@ -20,6 +20,8 @@ class ConnectionFace:
     def __init__(self) -> None:
         # Whether it stands among the pending ones.
         self.is_pending = False
+        # Octets received since it was accepted.
+        self.bytes_in: i64 = 0
 
     def advance(self, now_ms: i64) -> None:
         """Process what has come, within one turn's budget."""
@@ -35,6 +37,10 @@ class ConnectionFace:
 
     def can_be_cancelled(self) -> bool:
         """Whether the client understands basic.cancel from the server."""
+        raise NotImplementedError
+
+    def close(self, error: AmqpError, now_ms: i64) -> None:
+        """The broker ends the connection and says why."""
         raise NotImplementedError
 
 

@@ -57,7 +57,7 @@ def run_serve(*arguments: str, env: dict[str, str]) -> subprocess.Popen[str]:
     return subprocess.Popen(
         [
             *(sys.executable, "-c", bootstrap + "; sys.exit(s.main())", "serve"),
-            *("--prometheus-port", "0", *arguments),
+            *("--http-port", "0", "--prometheus-port", "0", *arguments),
         ],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
