@@ -8,7 +8,12 @@ from __future__ import annotations
 
 from typing import Final
 
-from amqpd.http.api import whoami
+from amqpd.http.api import limits, parameters, policies, whoami
 from amqpd.http.endpoint import Endpoint
 
-ENDPOINTS: Final[tuple[Endpoint, ...]] = (*whoami.ENDPOINTS,)
+ENDPOINTS: Final[tuple[Endpoint, ...]] = (
+    *limits.ENDPOINTS,
+    *parameters.ENDPOINTS,
+    *policies.ENDPOINTS,
+    *whoami.ENDPOINTS,
+)
