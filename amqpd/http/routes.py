@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from typing import Final
 
-from amqpd.http.api import limits, parameters, policies, whoami
+from amqpd.http.api import definitions, limits, parameters, policies, whoami
 from amqpd.http.endpoint import Endpoint
 
 ENDPOINTS: Final[tuple[Endpoint, ...]] = (
+    *definitions.ENDPOINTS,
     *limits.ENDPOINTS,
     *parameters.ENDPOINTS,
     *policies.ENDPOINTS,
