@@ -8,7 +8,29 @@ from __future__ import annotations
 
 from typing import Final
 
-from amqpd.http.api import whoami
+from amqpd.http.api import (
+    bindings,
+    channels,
+    connections,
+    consumers,
+    exchanges,
+    messages,
+    permissions,
+    queues,
+    users,
+    whoami,
+)
 from amqpd.http.endpoint import Endpoint
 
-ENDPOINTS: Final[tuple[Endpoint, ...]] = (*whoami.ENDPOINTS,)
+ENDPOINTS: Final[tuple[Endpoint, ...]] = (
+    *whoami.ENDPOINTS,
+    *users.ENDPOINTS,
+    *permissions.ENDPOINTS,
+    *exchanges.ENDPOINTS,
+    *queues.ENDPOINTS,
+    *bindings.ENDPOINTS,
+    *messages.ENDPOINTS,
+    *connections.ENDPOINTS,
+    *channels.ENDPOINTS,
+    *consumers.ENDPOINTS,
+)

@@ -15,7 +15,8 @@ from mypy_extensions import i64
 from pamqp import commands
 from pamqp.base import Frame
 
-from amqpd.broker.arguments import QUORUM, Arguments, queue_type
+from amqpd.broker.arguments import Arguments
+from amqpd.broker.direct import check_get
 from amqpd.broker.durability import Durability
 from amqpd.broker.errors import (
     AmqpError,
@@ -23,7 +24,6 @@ from amqpd.broker.errors import (
     NotAllowed,
     NotImplementedHere,
     PreconditionFailed,
-    ResourceLocked,
 )
 from amqpd.broker.queue import Queue
 from amqpd.broker.reply_queues import REPLY_TO
@@ -291,22 +291,13 @@ def _get(channel: Channel, decoded: Decoded) -> None:
     method = cast(commands.Basic.Get, decoded.method)
     session = channel.session
     queue = session.readable_queue(declaring.queue_name(channel, method))
-    _check_get(queue)
+    check_get(queue)
     session.vhost.queue_used(queue)
     reference = queue.get(bool(method.no_ack))
     if reference is None:
         channel.reply(commands.Basic.GetEmpty())
     else:
         channel.consuming.write_get_ok(queue, reference, bool(method.no_ack))
-
-
-def _check_get(queue: Queue) -> None:
-    if queue.has_single_active and queue_type(queue.arguments) == QUORUM:
-        raise ResourceLocked(
-            f"cannot obtain access to locked queue '{queue.name}' in vhost "
-            f"'{queue.vhost_name}'. basic.get operations are not supported by quorum "
-            "queues with single active consumer"
-        )
 
 
 def _nack(channel: Channel, decoded: Decoded) -> None:
