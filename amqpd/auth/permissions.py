@@ -171,14 +171,23 @@ def _expand(pattern: str, user: str, vhost: str) -> str:
     return expanded.replace("{vhost}", re.escape(vhost))
 
 
-def _compile(pattern: str) -> re.Pattern[str]:
-    translated = _PCRE_ESCAPES.sub(_translate, pattern or _NOTHING)
+def compile_pattern(pattern: str) -> re.Pattern[str]:
+    """Return an expression of RabbitMQ's, as the one of ours that means the same.
+
+    Raises:
+        PatternInvalid: it does not compile.
+    """
+    translated = _PCRE_ESCAPES.sub(_translate, pattern)
     try:
         return re.compile(translated)
     except (re.error, OverflowError, RecursionError) as error:
         raise PatternInvalid(
             f"invalid regular expression '{pattern}': {error}"
         ) from None
+
+
+def _compile(pattern: str) -> re.Pattern[str]:
+    return compile_pattern(pattern or _NOTHING)
 
 
 def _translate(match: re.Match[str]) -> str:

@@ -19,6 +19,8 @@ from amqpd.broker.catalogue import Catalogue, CommitWaiter, Statement
 from amqpd.broker.connections import Connections
 from amqpd.broker.errors import ConnectionForced, ResourceError
 from amqpd.broker.exchange_changes import Done
+from amqpd.broker.parameter_changes import ParameterChanges
+from amqpd.broker.parameters import NO_VHOST, USER_LIMITS
 from amqpd.broker.statements import (
     delete_permission,
     delete_topic_permission,
@@ -30,6 +32,7 @@ from amqpd.broker.statements import (
     put_vhost,
 )
 from amqpd.broker.vhost import VirtualHost
+from amqpd.broker.vhost_metadata import VhostMetadata
 
 ALL: Final = ".*"
 
@@ -62,6 +65,7 @@ class Accounts:
     """Changes of who there is and what they may do.
 
     `add_vhost` makes a virtual host in memory, or says what is known of it now.
+    With virtual hosts and users go the parameters and limits that are theirs.
     """
 
     def __init__(
@@ -71,7 +75,8 @@ class Accounts:
         permissions: PermissionTable,
         vhosts: dict[str, VirtualHost],
         connections: Connections,
-        add_vhost: Callable[[str], None],
+        add_vhost: Callable[[str, VhostMetadata], None],
+        parameters: ParameterChanges,
     ) -> None:
         self._catalogue = catalogue
         self._users = users
@@ -79,6 +84,7 @@ class Accounts:
         self._vhosts = vhosts
         self._connections = connections
         self._add_vhost = add_vhost
+        self._parameters = parameters
 
     # -- users ----------------------------------------------------------------
 
@@ -98,6 +104,7 @@ class Accounts:
         for name in names:
             self._users.remove(name)
             self._permissions.remove_user(name)
+            self._parameters.forget(NO_VHOST, USER_LIMITS, name)
             error = ConnectionForced(f"user '{name}' is deleted")
             for connection in self._connections.of_user(name):
                 connection.close(error, now_ms)
@@ -168,21 +175,23 @@ class Accounts:
     # -- virtual hosts --------------------------------------------------------
 
     def put_vhost(
-        self, name: str, metadata: object, creator: User | None, done: Done
+        self, name: str, metadata: VhostMetadata, creator: User | None, done: Done
     ) -> None:
         """Add a virtual host, or change what is known of it.
 
         Who creates it (if anybody is named) gets all rights in it.
         """
-        statements = put_vhost(name, metadata)
+        statements = put_vhost(name, metadata.fields())
         rights = None
         if creator is not None and name not in self._vhosts:
             rights = Permission(creator.name, name, ALL, ALL, ALL)
             statements += put_permission(creator.name, name, ALL, ALL, ALL)
-        self._stage(statements, lambda: self._open(name, rights), done)
+        self._stage(statements, lambda: self._open(name, metadata, rights), done)
 
-    def _open(self, name: str, rights: Permission | None) -> None:
-        self._add_vhost(name)
+    def _open(
+        self, name: str, metadata: VhostMetadata, rights: Permission | None
+    ) -> None:
+        self._add_vhost(name, metadata)
         if rights is not None:
             self._grant(rights)
 
@@ -208,6 +217,7 @@ class Accounts:
         for connection in self._connections.in_vhost(vhost.name):
             connection.close(error, now_ms)
         self._permissions.remove_vhost(vhost.name)
+        self._parameters.forget_vhost(vhost.name)
 
     def _reopen(self, vhost: VirtualHost) -> None:
         self._vhosts[vhost.name] = vhost

@@ -24,12 +24,15 @@ from amqpd.broker.durability import Durability
 from amqpd.broker.errors import NotAllowed
 from amqpd.broker.exchange import Exchange
 from amqpd.broker.pager import MIB, MemoryBudgets, Pager
+from amqpd.broker.parameter_changes import ParameterChanges
+from amqpd.broker.policy import ParameterInvalid
 from amqpd.broker.ports import DurabilityWaiter, Step
 from amqpd.broker.session import Session
 from amqpd.broker.statements import put_permission, put_user, put_vhost
 from amqpd.broker.topology import Surroundings
 from amqpd.broker.upkeep import Upkeep
 from amqpd.broker.vhost import VirtualHost
+from amqpd.broker.vhost_metadata import NO_METADATA, VhostMetadata
 from amqpd.wire.tables import decode_table
 from routing.binding import Binding
 from store.message_store import MessageStore
@@ -76,6 +79,14 @@ class Broker:
         self.connections = Connections()
         self.vhosts: dict[str, VirtualHost] = {}
         self.random_octets = random_octets
+        self._surroundings = Surroundings(
+            catalogue, pager, self.dispatch, random_octets
+        )
+        self.admission = self._surroundings.admission
+        self.changes = ParameterChanges(
+            catalogue, self.vhosts, self.users, self.admission
+        )
+        self.parameters = self.changes.parameters
         self.accounts = Accounts(
             catalogue,
             self.users,
@@ -83,9 +94,7 @@ class Broker:
             self.vhosts,
             self.connections,
             self.add_vhost,
-        )
-        self._surroundings = Surroundings(
-            catalogue, pager, self.dispatch, random_octets
+            self.changes,
         )
         stores = [pager.store]
         if pager.paging is not None:
@@ -109,8 +118,9 @@ class Broker:
         """
         broker = Broker(catalogue, Pager(store, paging, budgets), random_octets)
         broker._load_users()
-        for name in catalogue.vhosts():
-            broker.add_vhost(name)
+        for name, fields in catalogue.vhost_metadata().items():
+            broker.add_vhost(name, _metadata(name, fields))
+        broker.changes.adopt(catalogue.parameters())
         broker._load_topology()
         for queue_id, found in recovered.items():
             # Of a level that was never used nothing is made.
@@ -141,19 +151,24 @@ class Broker:
         password_hash = hash_password(defaults.password, self.random_octets(SALT_SIZE))
         user = User(defaults.user, password_hash, DEFAULT_ALGORITHM, (ADMINISTRATOR,))
         rights = Permission(user.name, defaults.vhost, ".*", ".*", ".*")
+        metadata = VhostMetadata("Default virtual host")
         self.catalogue.commit_now(
-            put_vhost(defaults.vhost, {"description": "Default virtual host"})
+            put_vhost(defaults.vhost, metadata.fields())
             + put_user(user.name, user.password_hash, user.algorithm, user.tags)
             + put_permission(user.name, defaults.vhost, ".*", ".*", ".*")
         )
-        self.add_vhost(defaults.vhost)
+        self.add_vhost(defaults.vhost, metadata)
         self.users.put(user)
         self.permissions.put(rights)
 
-    def add_vhost(self, name: str) -> None:
-        """Make a virtual host that the catalogue has, unless it is there already."""
+    def add_vhost(self, name: str, metadata: VhostMetadata = NO_METADATA) -> None:
+        """Make a virtual host that the catalogue has, unless it is there already.
+
+        Its metadata is what is said in either case.
+        """
         if name not in self.vhosts:
             self.vhosts[name] = VirtualHost(name, self._surroundings)
+        self.vhosts[name].metadata = metadata
 
     # -- clients --------------------------------------------------------------
 
@@ -161,14 +176,17 @@ class Broker:
         """Let a user into a virtual host.
 
         Raises:
-            NotAllowed: it does not exist, or the user has no rights in it.
+            NotAllowed: it does not exist, it or the user has as many connections as
+                there may be, or the user has no rights in it.
         """
         vhost = self.vhosts.get(name)
         if vhost is None:
             raise NotAllowed(f"vhost {name} not found")
+        self.admission.check_vhost(user.name, name)
+        self.admission.check_user(user.name)
         if self.permissions.get(user.name, name) is None:
             raise NotAllowed(f"access to vhost '{name}' refused for user '{user.name}'")
-        return Session(user, vhost, self.permissions, connection)
+        return Session(user, vhost, self.permissions, connection, self.admission)
 
     def secret_fits(self, user: User, secret: str) -> bool:
         """Whether a password is (still) the user's."""
@@ -237,6 +255,15 @@ class Broker:
         self.vhosts[row.vhost].topology.make_queue(
             row.id, row.name, True, row.auto_delete, None, arguments
         )
+
+
+def _metadata(name: str, fields: dict[str, object]) -> VhostMetadata:
+    try:
+        return NO_METADATA.with_fields(fields)
+    except ParameterInvalid as error:
+        # Definitions of an older version of this program were kept as they came.
+        logger.error("metadata of vhost '%s' is not applied: %s", name, error)
+        return NO_METADATA
 
 
 def _exchange(row: ExchangeRow) -> Exchange:

@@ -1,6 +1,6 @@
-"""What the arguments of a queue say about how long and how many messages stay in it.
+"""What the rules of a queue say about how long and how many messages stay in it.
 
-Read once, when the queue is made. The values of a declaration have been checked by
+Read once, when the rules are made. The values of a declaration have been checked by
 then; what definitions bring that means nothing is no limit. -1 stands for none.
 Whoever acts on it is `queue_keeper`.
 """
@@ -40,11 +40,11 @@ class Limits:
     """The limits of one queue."""
 
     def __init__(self, table: dict[str, object]) -> None:
-        self.ttl_ms: i64 = _number(table, MESSAGE_TTL)
-        self.length_max: i64 = _number(table, MAX_LENGTH)
+        self.ttl_ms: i64 = whole_number(table, MESSAGE_TTL)
+        self.length_max: i64 = whole_number(table, MAX_LENGTH)
         # Octets of bodies of what is ready.
-        self.size_max: i64 = _number(table, MAX_LENGTH_BYTES)
-        self.delivery_max: i64 = max(_number(table, DELIVERY_LIMIT), NO_LIMIT)
+        self.size_max: i64 = whole_number(table, MAX_LENGTH_BYTES)
+        self.delivery_max: i64 = max(whole_number(table, DELIVERY_LIMIT), NO_LIMIT)
         self.overflow = _overflow(table)
         exchange = table.get(DEAD_LETTER_EXCHANGE)
         # Where dead letters go; None: nowhere.
@@ -63,7 +63,8 @@ class Limits:
         return self.length_max >= 0 or self.size_max >= 0
 
 
-def _number(table: dict[str, object], key: str) -> int:
+def whole_number(table: dict[str, object], key: str) -> int:
+    """Return a number among arguments; -1 if there is none."""
     value = table.get(key)
     if isinstance(value, bool) or not isinstance(value, int):
         return -1

@@ -43,6 +43,7 @@ DELETE_USER: Final = (
     "DELETE FROM users WHERE name = ?",
     "DELETE FROM permissions WHERE user = ?",
     "DELETE FROM topic_permissions WHERE user = ?",
+    "DELETE FROM parameters WHERE component = 'user-limits' AND name = ?",
 )
 DELETE_VHOST: Final = (
     "DELETE FROM vhosts WHERE name = ?",
@@ -58,6 +59,9 @@ DELETE_TOPIC_PERMISSION: Final = (
     "DELETE FROM topic_permissions WHERE user = ? AND vhost = ? AND exchange = ?"
 )
 PUT_PARAMETER: Final = "INSERT OR REPLACE INTO parameters VALUES (?, ?, ?, ?)"
+DELETE_PARAMETER: Final = (
+    "DELETE FROM parameters WHERE vhost = ? AND component = ? AND name = ?"
+)
 
 
 def insert_exchange(vhost: str, exchange: Exchange) -> list[Statement]:
@@ -165,6 +169,11 @@ def put_parameter(
 ) -> list[Statement]:
     """A runtime parameter or a policy, kept as it came."""
     return [(PUT_PARAMETER, (vhost, component, name, json.dumps(value)))]
+
+
+def delete_parameter(vhost: str, component: str, name: str) -> list[Statement]:
+    """A runtime parameter or a policy is cleared."""
+    return [(DELETE_PARAMETER, (vhost, component, name))]
 
 
 def _binding_values(vhost: str, binding: Binding) -> tuple[object, ...]:

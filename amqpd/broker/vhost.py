@@ -32,6 +32,7 @@ from amqpd.broker.queue_changes import (
 from amqpd.broker.reply_queues import ReplyQueues
 from amqpd.broker.routes import RouteCache
 from amqpd.broker.topology import Surroundings, Topology
+from amqpd.broker.vhost_metadata import NO_METADATA, VhostMetadata
 from routing.binding import Binding
 from routing.router import Router
 
@@ -42,11 +43,22 @@ class VirtualHost:
 
     def __init__(self, name: str, surroundings: Surroundings) -> None:
         self.name = name
+        self._metadata = NO_METADATA
         self.topology = Topology(name, surroundings)
         self.surroundings = surroundings
         self.reply_queues = ReplyQueues(self.topology)
         # By user, since a remembered route is also a verdict on that user.
         self._route_caches: dict[str, RouteCache] = {}
+
+    @property
+    def metadata(self) -> VhostMetadata:
+        """What is known of it besides its name; it is replaced as a whole."""
+        return self._metadata
+
+    @metadata.setter
+    def metadata(self, metadata: VhostMetadata) -> None:
+        self._metadata = metadata
+        self.topology.default_queue_type = metadata.default_queue_type
 
     @property
     def queues(self) -> dict[str, Queue]:

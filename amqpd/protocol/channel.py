@@ -128,6 +128,8 @@ class Channel(ChannelFace):
 
     def close(self) -> None:
         """End everything on the channel; unacked messages go back to their queues."""
+        if not self.is_closed:
+            self.session.leave_channel()
         self.is_closed = True
         self.is_held = False
         self.kept = []
@@ -238,7 +240,7 @@ def _consume(channel: Channel, decoded: Decoded) -> None:
     if tag in consuming.consumers:
         raise NotAllowed(f"attempt to reuse consumer tag '{tag}'")
     queue = _source(channel, method)
-    timeout_ms = consumer_arguments.timeout_ms(queue, arguments)
+    consumer_arguments.check_timeout(queue, arguments)
     consumer = ChannelConsumer(
         consuming,
         queue,
@@ -251,9 +253,9 @@ def _consume(channel: Channel, decoded: Decoded) -> None:
     )
     queue.add_consumer(consumer)
     consuming.add(consumer)
-    if timeout_ms and not consumer.no_ack:
-        watch = DeliveryTimeout(consuming, consumer, timeout_ms)
-        session.vhost.surroundings.timers.start(watch)
+    if not consumer.no_ack:
+        timers = session.vhost.surroundings.timers
+        consumer.watch = DeliveryTimeout(consuming, consumer, timers)
     if not method.nowait:
         channel.reply(commands.Basic.ConsumeOk(tag))
 

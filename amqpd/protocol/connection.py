@@ -410,15 +410,17 @@ class Connection(ConnectionFace):
             raise UnexpectedFrame(EXPECTED_METHOD)
         if self._method_id != CHANNEL_OPEN:
             raise ChannelError("expected 'channel.open'")
+        # Who is refused a channel is not told by what method.
+        self._method_id = 0
         channel_max = self.control.handshake.channel_max
         if channel_max and len(self.channels) >= channel_max:
-            self._method_id = 0
             raise NotAllowed(
                 f"number of channels opened ({channel_max}) has reached the "
                 f"negotiated channel_max ({channel_max})"
             )
         session = self._session
         assert session is not None
+        session.enter_channel()
         channel = Channel(
             number,
             session,

@@ -16,6 +16,7 @@ from pamqp import commands
 from amqpd.broker.delivery import ACKED, REJECTED, REQUEUED, Consumer, Reference
 from amqpd.broker.errors import PreconditionFailed
 from amqpd.broker.queue import Queue
+from amqpd.broker.timers import Timed
 from amqpd.protocol.output import Output
 from amqpd.protocol.ports import ConnectionFace
 from amqpd.protocol.sending import DeliverHead, write_content, write_get_ok
@@ -26,6 +27,14 @@ from confirms.unacked import Unacked
 
 # So many answers that come too late are known for a channel.
 OVERDUE_MAX: Final = 65536
+
+
+class ConsumerWatch(Timed):
+    """Who watches how long a consumer keeps its deliveries."""
+
+    def on_rules_changed(self) -> None:
+        """The queue may have another timeout now."""
+        raise NotImplementedError
 
 
 @final
@@ -48,6 +57,8 @@ class ChannelConsumer(Consumer):
         self._head = DeliverHead(consuming.number, tag.encode())
         # The same queue, known to be one: the base knows it by its face.
         self.source = queue
+        # Until the subscription ends; then the watch sees to what is unacked by itself.
+        self.watch: ConsumerWatch | None = None
 
     def has_room(self) -> bool:
         """Whether it can take one more message now."""
@@ -92,6 +103,11 @@ class ChannelConsumer(Consumer):
         else:
             write_content(output, consuming.number, message)
 
+    def on_rules_changed(self) -> None:
+        """The queue may have another timeout now."""
+        if self.watch is not None:
+            self.watch.on_rules_changed()
+
     def on_queue_gone(self) -> None:
         """Forget the subscription; tell the client if it understands that."""
         self._consuming.on_queue_gone(self)
@@ -131,11 +147,13 @@ class Consuming:
         consumer = self.consumers.pop(tag, None)
         if consumer is None:
             return None
+        consumer.watch = None
         consumer.source.remove_consumer(consumer)
         return consumer.source
 
     def on_queue_gone(self, consumer: ChannelConsumer) -> None:
         """The queue of a consumer was deleted."""
+        consumer.watch = None
         self.consumers.pop(consumer.tag, None)
         if self._connection.can_be_cancelled():
             method = commands.Basic.Cancel(consumer.tag, True)
@@ -298,6 +316,7 @@ class Consuming:
         """End all consumers, requeue all that is unacked; return their queues."""
         queues: list[Queue] = []
         for consumer in self.consumers.values():
+            consumer.watch = None
             consumer.source.remove_consumer(consumer)
             queues.append(consumer.source)
         self.consumers.clear()

@@ -123,6 +123,35 @@ def test_guest_comes_from_this_machine_only(bench: Bench) -> None:
     assert "localhost" in pair.connection.control.reason
 
 
+def open_refused(bench: Bench) -> str:
+    pair = bench.accept()
+    pair.send(PROTOCOL_HEADER, start_ok(), tune_ok())
+    pair.take()
+    pair.send(method(0, commands.Connection.Open("/")))
+    closed = pair.expect_close()
+    assert (closed.code, closed.class_id, closed.method_id) == (530, 10, 40)
+    return closed.text
+
+
+def test_a_virtual_host_takes_as_many_connections_as_it_may(bench: Bench) -> None:
+    bench.broker.admission.vhost_limits["/"] = {"max-connections": 1}
+    pair = bench.connect()
+    assert open_refused(bench) == (
+        "NOT_ALLOWED - access to vhost '/' refused for user 'guest': "
+        "connection limit (1) is reached"
+    )
+    pair.connection.lose_socket("gone")
+    bench.connect()
+
+
+def test_a_user_has_as_many_connections_as_it_may(bench: Bench) -> None:
+    bench.broker.admission.user_limits["guest"] = {"max-connections": 0}
+    assert open_refused(bench) == (
+        "NOT_ALLOWED - connection refused for user 'guest': "
+        "user connection limit (0) is reached"
+    )
+
+
 def test_a_virtual_host_that_is_not_there_is_refused(bench: Bench) -> None:
     pair = bench.accept()
     pair.send(PROTOCOL_HEADER, start_ok(), tune_ok())
