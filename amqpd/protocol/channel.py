@@ -69,6 +69,8 @@ class Channel(ChannelFace):
         # We closed it: everything but the client's close and close-ok is ignored.
         self.is_closing = False
         self.is_closed = False
+        # An alarm is on: its frames are looked at one by one.
+        self.is_guarded = False
         # Frames that came while it was held, and their size.
         self.kept: list[bytes] = []
         self.kept_size: i64 = 0
@@ -104,9 +106,19 @@ class Channel(ChannelFace):
         """The reply is written; go on with the frames that were kept."""
         self.is_held = False
         if not self.is_closed:
-            self.is_ready = True
+            self.is_ready = not self.is_guarded
             self.consuming.release()
             self._connection.resume_channel(self.number)
+
+    def guard(self) -> None:
+        """An alarm is on: nothing is to be published unseen."""
+        self.is_guarded = True
+        self.is_ready = False
+
+    def unguard(self) -> None:
+        """Frames may be processed as they come, unless they wait for another reason."""
+        self.is_guarded = False
+        self.is_ready = not self.is_held and not self.is_closing
 
     def fail(self, error: AmqpError) -> None:
         """Close the channel or the connection: what was held for has failed."""
