@@ -34,7 +34,7 @@ from amqpd import __version__, build_kind
 from amqpd.clock import Clock
 from amqpd.config import Config, ConfigInvalid, Loaded
 from amqpd.logs import set_level, start_logging
-from amqpd.net.resources import ResourceWatch
+from amqpd.net.resources import ResourceWatch, descriptors_max, open_descriptors
 from amqpd.net.server import ListenFailed, Server
 from amqpd.opening import DefinitionsUnreadable, Opened, open_rooms
 from amqpd.protocol.control import ConnectionOptions
@@ -215,6 +215,7 @@ class Daemon:
             wake=server.ticker.wake,
             loopback_users=frozenset(config.loopback_users),
             body_size_max=config.http_max_body_size,
+            descriptors=lambda: (open_descriptors(), descriptors_max()),
         )
         for address in server.bound_addresses():
             room.listeners.append(Listener("amqp", address, server.port))

@@ -14,16 +14,24 @@ from amqpd.http.api import (
     connections,
     consumers,
     exchanges,
+    health,
     messages,
+    nodes,
+    overview,
     permissions,
     queues,
     users,
+    vhosts,
     whoami,
 )
 from amqpd.http.endpoint import Endpoint
 
 ENDPOINTS: Final[tuple[Endpoint, ...]] = (
     *whoami.ENDPOINTS,
+    *overview.ENDPOINTS,
+    *nodes.ENDPOINTS,
+    *health.ENDPOINTS,
+    *vhosts.ENDPOINTS,
     *users.ENDPOINTS,
     *permissions.ENDPOINTS,
     *exchanges.ENDPOINTS,

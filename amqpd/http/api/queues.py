@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from amqpd.broker.arguments import queue_type
+from amqpd.broker.arguments import QUORUM, queue_type
 from amqpd.broker.connections import Connections
+from amqpd.broker.effective_policy import NO_POLICY
 from amqpd.broker.priority_queue import PriorityQueue
 from amqpd.broker.queue import Queue
 from amqpd.broker.queue_changes import QueueProperties
@@ -38,7 +39,12 @@ def _configuration(queue: Queue) -> Facts:
 
 def _policy_facts(queue: Queue) -> Facts:
     """What policies say of it."""
-    return {"policy": None, "operator_policy": None, "effective_policy_definition": {}}
+    effective = NO_POLICY if queue.keeper is None else queue.keeper.rules.effective
+    return {
+        "policy": effective.policy_name,
+        "operator_policy": effective.operator_policy_name,
+        "effective_policy_definition": effective.definition,
+    }
 
 
 def _counts(queue: Queue) -> Facts:
@@ -90,12 +96,17 @@ class QueueFacts:
     def __init__(self, call: Call) -> None:
         self._connections = call.broker.connections
         self._node = {"node": call.room.identity.node, "state": "running"}
+        node = call.room.identity.node
+        self._members = {"leader": node, "members": [node], "online": [node]}
         self._is_bare = call.flag("disable_stats")
         self._has_totals = not self._is_bare or call.flag("enable_queue_totals")
 
     def of(self, queue: Queue) -> Facts:
         """All there is to say of a queue in a list."""
         facts = {**_configuration(queue), **self._node}
+        if facts["type"] == QUORUM:
+            # The whole quorum is this node.
+            facts.update(self._members)
         if self._has_totals:
             facts.update(_counts(queue))
         if not self._is_bare:
