@@ -70,6 +70,9 @@ class Config:
     store_garbage_segments: int
     memory_cold_budget: int
     memory_total_budget: int | None
+    memory_high_watermark: int | float
+    memory_available: int | float | None
+    disk_free_limit: int | float
 
 
 @dataclass(frozen=True)
@@ -254,6 +257,6 @@ def _from_text(setting: Setting, text: str, origin: str) -> _Given:
 def _as_toml(value: Value) -> str:
     if isinstance(value, tuple):
         return "[" + ", ".join(_as_toml(item) for item in value) + "]"
-    if isinstance(value, int):
+    if isinstance(value, int | float):
         return str(value)
     return '""' if value is None else f'"{value}"'

@@ -34,6 +34,7 @@ from amqpd import __version__, build_kind
 from amqpd.clock import Clock
 from amqpd.config import Config, ConfigInvalid, Loaded
 from amqpd.logs import set_level, start_logging
+from amqpd.net.resources import ResourceWatch, descriptors_max, open_descriptors
 from amqpd.net.server import ListenFailed, Server
 from amqpd.opening import DefinitionsUnreadable, Opened, open_rooms
 from amqpd.protocol.control import ConnectionOptions
@@ -130,6 +131,7 @@ class Daemon:
             tick_seconds(config),
             self._on_fatal,
         )
+        server.ticker.resources = ResourceWatch(self._opened.broker, config.data_dir)
         await server.start()
         try:
             metrics = self._start_metrics(server)
@@ -213,6 +215,7 @@ class Daemon:
             wake=server.ticker.wake,
             loopback_users=frozenset(config.loopback_users),
             body_size_max=config.http_max_body_size,
+            descriptors=lambda: (open_descriptors(), descriptors_max()),
         )
         for address in server.bound_addresses():
             room.listeners.append(Listener("amqp", address, server.port))

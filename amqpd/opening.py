@@ -14,6 +14,7 @@ import os
 from pathlib import Path
 from typing import Final
 
+from amqpd.broker.alarms import Alarms, ResourceLimit
 from amqpd.broker.broker import Broker, Defaults
 from amqpd.broker.catalogue import SCHEMA, SCHEMA_VERSION, Catalogue, CommitFailed
 from amqpd.broker.definitions import load_definitions
@@ -127,6 +128,7 @@ def _open_locked(
             open_paging(directory.path, filesystem, options, now_ms),
             _budgets(config),
         )
+        _set_limits(broker.alarms, config)
         if config.compat_x_death == "drop":
             broker.drop_published_deaths()
         queue_count = sum(len(vhost.queues) for vhost in broker.vhosts.values())
@@ -150,8 +152,28 @@ def _store_options(config: Config) -> StoreOptions:
 def _budgets(config: Config) -> MemoryBudgets:
     total = config.memory_total_budget
     if total is None:
-        total = int(MEMORY_SHARE * memory_limit(machine_size()))
+        total = int(MEMORY_SHARE * memory_total(config))
     return MemoryBudgets(config.memory_cold_budget, total)
+
+
+def memory_total(config: Config) -> int:
+    """Return how much memory there is for this process, in octets."""
+    detected = memory_limit(machine_size())
+    given = config.memory_available
+    return detected if given is None else _limit(given).of(detected)
+
+
+def _set_limits(alarms: Alarms, config: Config) -> None:
+    alarms.memory_total = memory_total(config)
+    alarms.set_memory_watermark(_limit(config.memory_high_watermark))
+    alarms.set_disk_free_limit(_limit(config.disk_free_limit))
+
+
+def _limit(amount: int | float) -> ResourceLimit:
+    """Return a limit as it is configured: octets are a whole number."""
+    if isinstance(amount, float):
+        return ResourceLimit(None, amount)
+    return ResourceLimit(amount)
 
 
 def _define(broker: Broker, config: Config) -> None:

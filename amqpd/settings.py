@@ -12,11 +12,12 @@ Knows nothing of files, of the environment, or of what a setting does.
 from __future__ import annotations
 
 import os
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Protocol
 
-Value = int | str | Path | tuple[str, ...] | None
+Value = int | float | str | Path | tuple[str, ...] | None
 
 
 class ValueInvalid(ValueError):
@@ -119,6 +120,32 @@ class TextList:
 
 
 @dataclass(frozen=True)
+class Amount:
+    """Octets (a number, or text with a unit), or a share of something (0.6)."""
+
+    def from_text(self, text: str) -> int | float:
+        """Return octets as a whole number, or a share as a number with a point."""
+        found = _AMOUNT.fullmatch(text.strip())
+        if found is None:
+            raise ValueInvalid(
+                f"must be octets (with a unit, like 512MiB) or a share (like 0.6), "
+                f"not {text!r}"
+            )
+        number, unit = found.groups()
+        if unit:
+            return int(float(number) * _UNITS[unit.lower()])
+        return float(number) if "." in number else int(number)
+
+    def from_toml(self, value: object) -> int | float:
+        """Return octets or a share."""
+        if isinstance(value, str):
+            return self.from_text(value)
+        if not isinstance(value, int | float) or isinstance(value, bool) or value < 0:
+            raise ValueInvalid(f"must be octets or a share, not {value!r}")
+        return value
+
+
+@dataclass(frozen=True)
 class FilePath:
     """A path; `~` is the home directory. Whether it is there is not asked here."""
 
@@ -150,6 +177,26 @@ class Setting:
     def variable(self) -> str:
         """Its environment variable."""
         return "AMQPD_" + self.field.upper()
+
+
+#: RabbitMQ's units: with a B, but for iB, powers of ten.
+_UNITS: Final = {
+    "k": 2**10,
+    "kib": 2**10,
+    "kb": 10**3,
+    "m": 2**20,
+    "mib": 2**20,
+    "mb": 10**6,
+    "g": 2**30,
+    "gib": 2**30,
+    "gb": 10**9,
+    "t": 2**40,
+    "tib": 2**40,
+    "tb": 10**12,
+}
+_AMOUNT: Final = re.compile(
+    r"(\d+(?:\.\d+)?)\s*(k|kib|kb|m|mib|mb|g|gib|gb|t|tib|tb)?", re.IGNORECASE
+)
 
 
 def _default_data_dir() -> Path:
@@ -194,6 +241,9 @@ SETTINGS: Final = (
     Setting("store.garbage_segments", Integer(2, 1000), 3),
     Setting("memory.cold_budget", Integer(_MIB, 1 << 40), 32 * _MIB),
     Setting("memory.total_budget", Integer(_MIB, 1 << 44), None),
+    Setting("memory.high_watermark", Amount(), 0.6),
+    Setting("memory.available", Amount(), None),
+    Setting("disk.free_limit", Amount(), 50_000_000),
 )
 
 BY_KEY: Final = {setting.key: setting for setting in SETTINGS}

@@ -16,6 +16,7 @@ from amqpd.auth.passwords import DEFAULT_ALGORITHM, hash_password
 from amqpd.auth.permissions import Permission, PermissionTable, TopicPermission
 from amqpd.auth.users import LoginRefused, User, UserRegistry
 from amqpd.broker.accounts import Accounts
+from amqpd.broker.alarms import Alarms
 from amqpd.broker.arguments import Arguments
 from amqpd.broker.catalogue import Catalogue, ExchangeRow, QueueRow
 from amqpd.broker.connections import Connections
@@ -74,6 +75,7 @@ class Broker:
         self.pager = pager
         self.store: MessageStore[DurabilityWaiter] = pager.store
         self.dispatch = Dispatch()
+        self.alarms = Alarms()
         self.users = UserRegistry()
         self.permissions = PermissionTable()
         self.connections = Connections()

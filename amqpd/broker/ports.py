@@ -22,6 +22,15 @@ class DurabilityWaiter:
         raise NotImplementedError
 
 
+@trait
+class AlarmWaiter:
+    """Who publishes, and so waits as long as an alarm is on."""
+
+    def on_alarms_over(self) -> None:
+        """No resource is short any more."""
+        raise NotImplementedError
+
+
 class Step(Protocol):
     """Work that blocks. It was begun on the loop and is completed there."""
 

@@ -25,6 +25,7 @@ from amqpd.broker.errors import AmqpError
 from amqpd.broker.session import Session
 from amqpd.broker.vhost import VirtualHost
 from amqpd.http.errors import BadRequest, NotAuthorised, ObjectNotFound, refusal
+from amqpd.http.fields import require
 from amqpd.http.room import Room
 
 logger = logging.getLogger("amqpd.http")
@@ -42,8 +43,6 @@ MANAGEMENT_TAGS: Final = frozenset({ADMINISTRATOR, MONITORING, POLICYMAKER, MANA
 _EXCHANGE_NAMES: Final = frozenset({"exchange", "source"})
 #: Bodies that say nothing, as RabbitMQ reads them.
 _NOTHING: Final = (b"", b"null", b"undefined", b"true", b"false")
-
-ERLANG_LINE_MAX: Final = 80
 
 ReadBody = Callable[[], Awaitable[bytes]]
 
@@ -177,9 +176,7 @@ class Call:
             BadRequest: it has not, or there is no object.
         """
         content = await self.body()
-        missing = [key for key in keys if key not in content]
-        if missing:
-            raise BadRequest(_shown([f"{{key_missing,{key}}}" for key in missing]))
+        require(content, *keys)
         return content
 
     # -- doing something -----------------------------------------------------
@@ -210,8 +207,10 @@ class Call:
         begin(pending.done)
         await self._result(pending)
 
-    async def ask(self, begin: Callable[[Callable[[T | AmqpError], None]], None]) -> T:
-        """Begin something that has a result, and wait until it is durable.
+    async def ask(
+        self, kind: type[T], begin: Callable[[Callable[[T | AmqpError], None]], None]
+    ) -> T:
+        """Begin what has a result of some kind, and wait until it is durable.
 
         Raises:
             HttpError: the broker refuses it.
@@ -240,14 +239,6 @@ class Pending(Generic[T]):
         """It is over."""
         if not self.future.done():
             self.future.set_result(result)
-
-
-def _shown(terms: list[str]) -> str:
-    """Return a list as Erlang prints it, which breaks long lines."""
-    line = f"[{','.join(terms)}]"
-    if len(line) >= ERLANG_LINE_MAX:
-        line = "[" + ",\n ".join(terms) + "]"
-    return line
 
 
 def _refuse_constant(name: str) -> None:

@@ -10,7 +10,13 @@ from __future__ import annotations
 
 from typing import ClassVar, Final
 
-from amqpd.broker.errors import AccessRefused, AmqpError, NotAllowed, NotFound
+from amqpd.broker.errors import (
+    AccessRefused,
+    AmqpError,
+    NotAllowed,
+    NotFound,
+    PublishRejected,
+)
 
 REALM: Final = 'Basic realm="RabbitMQ Management"'
 
@@ -121,4 +127,16 @@ def refusal(error: AmqpError) -> HttpError:
     if isinstance(error, (AccessRefused, NotAllowed)):
         # RabbitMQ says no more; why stands in the log.
         return NotAuthorised("Access refused.")
+    if isinstance(error, PublishRejected):
+        return BadRequest(f"rejected {error.text}")
     return BadRequest(error.text)
+
+
+def channel_refusal(error: AmqpError) -> HttpError:
+    """Return what it is where RabbitMQ's API opens a channel for it."""
+    text = f"{error.reply_name} - {error.text}"
+    if isinstance(error, NotFound):
+        return Missing(text)
+    if isinstance(error, AccessRefused):
+        return NotAuthorised(text)
+    return BadRequest(f"{error.reply_code} {text}")

@@ -11,7 +11,24 @@ from typing import Any, Final
 
 from amqpd.http.errors import BadRequest
 
+ERLANG_LINE_MAX: Final = 80
+
 _FLAGS: Final = {"true": True, "false": False}
+
+
+def require(body: Mapping[str, Any], *keys: str) -> None:
+    """Check that a body has these fields.
+
+    Raises:
+        BadRequest: not so.
+    """
+    missing = [f"{{key_missing,{key}}}" for key in keys if key not in body]
+    if missing:
+        # As Erlang prints a list: long ones on several lines.
+        told = f"[{','.join(missing)}]"
+        if len(told) >= ERLANG_LINE_MAX:
+            told = "[" + ",\n ".join(missing) + "]"
+        raise BadRequest(told)
 
 
 def text(body: Mapping[str, Any], key: str, default: str = "") -> str:

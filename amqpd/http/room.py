@@ -6,7 +6,8 @@ nothing here waits by itself. Who serves where is filled in by whoever listens.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import asyncio
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -48,4 +49,13 @@ class Room:
     #: Users who may log in from this machine only.
     loopback_users: frozenset[str]
     body_size_max: int
+    #: How many file descriptors are open, and how many may be.
+    descriptors: Callable[[], tuple[int, int]]
     listeners: list[Listener] = field(default_factory=list)
+    _running: set[asyncio.Task[None]] = field(default_factory=set)
+
+    def start(self, work: Coroutine[None, None, None]) -> None:
+        """Let something go on after the answer; nothing is lost if it never ends."""
+        task = asyncio.get_running_loop().create_task(work)
+        self._running.add(task)
+        task.add_done_callback(self._running.discard)

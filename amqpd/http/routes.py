@@ -8,13 +8,45 @@ from __future__ import annotations
 
 from typing import Final
 
-from amqpd.http.api import definitions, limits, parameters, policies, whoami
+from amqpd.http.api import (
+    bindings,
+    channels,
+    connections,
+    consumers,
+    definitions,
+    exchanges,
+    health,
+    limits,
+    messages,
+    nodes,
+    overview,
+    parameters,
+    permissions,
+    policies,
+    queues,
+    users,
+    vhosts,
+    whoami,
+)
 from amqpd.http.endpoint import Endpoint
 
 ENDPOINTS: Final[tuple[Endpoint, ...]] = (
-    *definitions.ENDPOINTS,
-    *limits.ENDPOINTS,
-    *parameters.ENDPOINTS,
-    *policies.ENDPOINTS,
     *whoami.ENDPOINTS,
+    *overview.ENDPOINTS,
+    *nodes.ENDPOINTS,
+    *health.ENDPOINTS,
+    *vhosts.ENDPOINTS,
+    *users.ENDPOINTS,
+    *permissions.ENDPOINTS,
+    *exchanges.ENDPOINTS,
+    *queues.ENDPOINTS,
+    *bindings.ENDPOINTS,
+    *messages.ENDPOINTS,
+    *connections.ENDPOINTS,
+    *channels.ENDPOINTS,
+    *consumers.ENDPOINTS,
+    *policies.ENDPOINTS,
+    *parameters.ENDPOINTS,
+    *limits.ENDPOINTS,
+    *definitions.ENDPOINTS,
 )

@@ -15,7 +15,8 @@ from mypy_extensions import i64
 from pamqp import commands
 from pamqp.base import Frame
 
-from amqpd.broker.arguments import QUORUM, Arguments, queue_type
+from amqpd.broker.arguments import Arguments
+from amqpd.broker.direct import check_get
 from amqpd.broker.durability import Durability
 from amqpd.broker.errors import (
     AmqpError,
@@ -23,7 +24,6 @@ from amqpd.broker.errors import (
     NotAllowed,
     NotImplementedHere,
     PreconditionFailed,
-    ResourceLocked,
 )
 from amqpd.broker.queue import Queue
 from amqpd.broker.reply_queues import REPLY_TO
@@ -69,6 +69,8 @@ class Channel(ChannelFace):
         # We closed it: everything but the client's close and close-ok is ignored.
         self.is_closing = False
         self.is_closed = False
+        # An alarm is on: its frames are looked at one by one.
+        self.is_guarded = False
         # Frames that came while it was held, and their size.
         self.kept: list[bytes] = []
         self.kept_size: i64 = 0
@@ -104,9 +106,19 @@ class Channel(ChannelFace):
         """The reply is written; go on with the frames that were kept."""
         self.is_held = False
         if not self.is_closed:
-            self.is_ready = True
+            self.is_ready = not self.is_guarded
             self.consuming.release()
             self._connection.resume_channel(self.number)
+
+    def guard(self) -> None:
+        """An alarm is on: nothing is to be published unseen."""
+        self.is_guarded = True
+        self.is_ready = False
+
+    def unguard(self) -> None:
+        """Frames may be processed as they come, unless they wait for another reason."""
+        self.is_guarded = False
+        self.is_ready = not self.is_held and not self.is_closing
 
     def fail(self, error: AmqpError) -> None:
         """Close the channel or the connection: what was held for has failed."""
@@ -293,22 +305,13 @@ def _get(channel: Channel, decoded: Decoded) -> None:
     method = cast(commands.Basic.Get, decoded.method)
     session = channel.session
     queue = session.readable_queue(declaring.queue_name(channel, method))
-    _check_get(queue)
+    check_get(queue)
     session.vhost.queue_used(queue)
     reference = queue.get(bool(method.no_ack))
     if reference is None:
         channel.reply(commands.Basic.GetEmpty())
     else:
         channel.consuming.write_get_ok(queue, reference, bool(method.no_ack))
-
-
-def _check_get(queue: Queue) -> None:
-    if queue.has_single_active and queue_type(queue.arguments) == QUORUM:
-        raise ResourceLocked(
-            f"cannot obtain access to locked queue '{queue.name}' in vhost "
-            f"'{queue.vhost_name}'. basic.get operations are not supported by quorum "
-            "queues with single active consumer"
-        )
 
 
 def _nack(channel: Channel, decoded: Decoded) -> None:

@@ -83,6 +83,8 @@ class Control:
         self.handshake = Handshake(options.handshake, broker.users, peer_is_loopback)
         # Why the connection ended, for the log; empty while it runs.
         self.reason = ""
+        # Whether it has published since an alarm began.
+        self.is_blocked = False
         self._is_orderly = False
         self._broker = broker
         self._output = output
@@ -201,6 +203,29 @@ class Control:
     def watch_again(self, now_ms: i64) -> None:
         """The socket is read again."""
         self._heartbeat.watch_again(now_ms)
+
+    @property
+    def shown_state(self) -> str:
+        """The state in RabbitMQ's words, for lists of open connections."""
+        if self.state is not State.OPEN:
+            return "closing"
+        if self.is_blocked:
+            return "blocked"
+        return "blocking" if self._broker.alarms.is_on else "running"
+
+    def block(self) -> None:
+        """Its publishes wait; the client is told, once, if it wants to know."""
+        if not self.is_blocked:
+            self.is_blocked = True
+            if self.handshake.capabilities.blocked:
+                self._send(commands.Connection.Blocked(self._broker.alarms.reason))
+
+    def unblock(self) -> None:
+        """No publish waits any more."""
+        if self.is_blocked:
+            self.is_blocked = False
+            if self.handshake.capabilities.blocked and self.state is State.OPEN:
+                self._send(commands.Connection.Unblocked())
 
     # -- steps ----------------------------------------------------------------
 

@@ -15,7 +15,6 @@ from amqpd.broker.errors import AmqpError
 from amqpd.broker.session import Session
 from amqpd.protocol.channel import Channel
 from amqpd.protocol.control import Control
-from amqpd.protocol.lifecycle import State
 from amqpd.protocol.output import Output
 from amqpd.protocol.ports import ConnectionFace
 
@@ -59,12 +58,11 @@ class Presence(OpenConnection):
     def facts(self) -> ConnectionFacts:
         """All there is to say of the connection."""
         handshake = self._control.handshake
-        is_open = self._control.state is State.OPEN
         return ConnectionFacts(
             name=self._control.name,
             user=self._session.user.name,
             vhost=self._session.vhost_name,
-            state="running" if is_open else "closing",
+            state=self._control.shown_state,
             given_name=handshake.connection_name,
             client_properties=dict(handshake.client_properties),
             mechanism=handshake.mechanism,

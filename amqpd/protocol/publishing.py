@@ -16,6 +16,7 @@ from typing import Final, final
 from librt.strings import BytesWriter, read_i64_be
 from mypy_extensions import i64
 
+from amqpd.broker.deposit import check_properties, deposit
 from amqpd.broker.durability import Durability
 from amqpd.broker.errors import PreconditionFailed, UnexpectedFrame
 from amqpd.broker.message import Message
@@ -46,10 +47,7 @@ from amqpd.wire.properties import (
     HAS_REPLY_TO,
     HAS_UNKNOWN_MODE,
     HAS_USER_ID,
-    delivery_mode,
-    expiration,
     reply_to,
-    user_id,
     walk_properties,
     with_reply_to,
 )
@@ -214,7 +212,7 @@ class Publishing(DurabilityWaiter, Answerer):
         message = Message(route.address, content, body, facts, now_ms)
         queues = route.queues
         if facts & (HAS_EXPIRATION | HAS_USER_ID | HAS_UNKNOWN_MODE):
-            self._check_properties(message, now_ms)
+            check_properties(message, self._session.user, now_ms)
         if facts & (HAS_CC | HAS_BCC):
             more_keys = selected_keys(message)
             message = without_blind_copies(message)
@@ -249,26 +247,15 @@ class Publishing(DurabilityWaiter, Answerer):
 
     def _offer(self, message: Message, queues: list[Queue]) -> bool:
         """Put a message into those of its queues that do not refuse it."""
-        refusing: list[Queue] = []
-        for queue in queues:
-            if queue.keeper is not None and queue.keeper.refuses(message):
-                refusing.append(queue)
-        taking = [one for one in queues if one not in refusing]
-        message.share_among(max(1, len(taking)))
-        for queue in taking:
-            queue.publish(message)
-        for queue in refusing:
-            assert queue.keeper is not None
-            queue.keeper.on_refused(message)
-        self._keepers.run()
+        is_taken = deposit(message, queues, self._keepers)
         if self.confirms is not None:
-            if refusing:
+            if is_taken:
+                self._take_number(self.confirms, message.number >= 0)
+            else:
                 number = self.confirms.take_number()
                 self.confirms.refuse(number, number)
                 self._answer()
-            else:
-                self._take_number(self.confirms, message.number >= 0)
-        return not refusing
+        return is_taken
 
     def _rewritten(self, content: bytes, facts: i64) -> bytes:
         """The content as the broker lets it be published."""
@@ -286,26 +273,6 @@ class Publishing(DurabilityWaiter, Answerer):
         if queue is None or queue.is_deleted:
             raise PreconditionFailed("fast reply consumer does not exist")
         return with_reply_to(content, queue.name.encode())
-
-    def _check_properties(self, message: Message, now_ms: i64) -> None:
-        content = message.content
-        if message.facts & HAS_USER_ID:
-            claimed = user_id(content, HEAD_SIZE)
-            user = self._session.user
-            if claimed != user.name.encode() and "impersonator" not in user.tags:
-                raise PreconditionFailed(
-                    f"user_id property set to '{claimed.decode(errors='replace')}' "
-                    f"but authenticated user was '{user.name}'"
-                )
-        if message.facts & HAS_EXPIRATION:
-            message.expires_ms = now_ms + milliseconds(
-                expiration(content, HEAD_SIZE).decode(errors="replace")
-            )
-        if message.facts & HAS_UNKNOWN_MODE:
-            mode = delivery_mode(content, HEAD_SIZE)
-            raise PreconditionFailed(
-                f"invalid message: {{delivery_mode_unknown,{mode}}}"
-            )
 
     # -- confirms -------------------------------------------------------------
 
@@ -396,35 +363,6 @@ def check_header(data: bytes, start: i64, end: i64, body_size_max: i64) -> i64:
             f"{body_size_max}"
         )
     return size
-
-
-def milliseconds(text: str) -> int:
-    """The value of an `expiration` property.
-
-    Raises:
-        PreconditionFailed: it is not a number of milliseconds (RabbitMQ's texts).
-    """
-    digits = text[1:] if text[:1] in ("-", "+") else text
-    count = 0
-    while count < len(digits) and digits[count] in "0123456789":
-        count += 1
-    if count == 0:
-        raise PreconditionFailed(f"invalid expiration '{text}': no_integer")
-    if count < len(digits):
-        rest = digits[count:]
-        raise PreconditionFailed(
-            f"invalid expiration '{text}': {{leftover_string,\"{rest}\"}}"
-        )
-    value = int(text)
-    if value < 0:
-        raise PreconditionFailed(
-            f"invalid expiration '{text}': {{value_negative,{value}}}"
-        )
-    return min(value, MILLISECONDS_MAX)
-
-
-# A deadline further away than this (284 years) is no deadline.
-MILLISECONDS_MAX: Final = 1 << 53
 
 
 def _framed(header: bytes, body: bytearray) -> bytes:

@@ -111,7 +111,7 @@ def _between(call: Call) -> list[Binding]:
 
 
 def _leads_to_exchange(call: Call) -> bool:
-    kind = KINDS.get(call.names["destination_kind"])
+    kind = KINDS.get(call.names["kind"])
     if kind is None:
         raise ObjectNotFound
     return kind
@@ -124,7 +124,7 @@ async def list_between(call: Call) -> Answer:
 
 def _binding_of(call: Call) -> Binding:
     # A path may have the name of a key as it is, or quoted as in lists.
-    wanted = call.name("properties")
+    wanted = call.name("key")
     for binding in _between(call):
         if properties_key(binding) == wanted:
             return binding
@@ -178,8 +178,8 @@ async def delete_binding(call: Call) -> Answer:
 
 
 _OF_EXCHANGE = "/api/exchanges/{vhost}/{exchange}/bindings"
-_BETWEEN = "/api/bindings/{vhost}/e/{source}/{destination_kind}/{destination}"
-_ONE = _BETWEEN + "/{properties}"
+_BETWEEN = "/api/bindings/{vhost}/e/{source}/{kind}/{destination}"
+_ONE = _BETWEEN + "/{key}"
 
 ENDPOINTS = (
     Endpoint("GET", "/api/bindings", Need.MANAGEMENT, list_bindings),

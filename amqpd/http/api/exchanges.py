@@ -22,7 +22,7 @@ Placed = tuple[str, Exchange]
 
 def _facts(placed: Placed) -> Facts:
     vhost_name, exchange = placed
-    return {
+    facts: Facts = {
         "name": exchange.name,
         "vhost": vhost_name,
         "type": exchange.type_name,
@@ -31,6 +31,9 @@ def _facts(placed: Placed) -> Facts:
         "internal": exchange.internal,
         "arguments": as_json(exchange.arguments.table),
     }
+    if exchange.policy is not None:
+        facts["policy"] = exchange.policy.name
+    return facts
 
 
 LISTING = Listing[Placed](lambda placed: (placed[0], placed[1].name), _facts)

@@ -1,0 +1,115 @@
+"""What the process has and what is left: memory, disk, descriptors. Asked, not told.
+
+    a turn, or a sweep  ->  resident set, free space  ->  broker.alarms
+
+A look costs some ten microseconds. While something happens it is taken every few
+hundredths of a second, since a flood fills memory faster than any alarm of a slower
+clock; on a broker that is idle it is taken by the sweep.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import resource
+from pathlib import Path
+from typing import Final, final
+
+from amqpd.broker.alarms import MEMORY
+from amqpd.broker.broker import Broker
+
+logger = logging.getLogger("amqpd.resources")
+
+LOOK_MS: Final = 20
+#: While memory is short: how often what was freed is given back to the system.
+TRIM_MS: Final = 500
+
+_PAGE_SIZE: Final = os.sysconf("SC_PAGE_SIZE")
+_STATM: Final = "/proc/self/statm"
+_DESCRIPTORS: Final = "/proc/self/fd"
+
+
+def resident_size() -> int:
+    """Return the resident set of this process in octets."""
+    try:
+        with open(_STATM, "rb") as file:
+            return int(file.read().split()[1]) * _PAGE_SIZE
+    except OSError:
+        # Not Linux. This is its largest size so far, which is better than nothing.
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+
+def free_space(path: Path) -> int:
+    """Return how much this user may still write where `path` is, in octets.
+
+    Raises:
+        OSError: the file system does not say.
+    """
+    found = os.statvfs(path)
+    return found.f_bavail * found.f_frsize
+
+
+def give_back_memory() -> None:
+    """Have the C library give back what was freed among what is still used.
+
+    It would keep that, and an alarm would stay on although hardly anything is used.
+    """
+    # Only here: most processes never need it.
+    import ctypes
+
+    try:
+        ctypes.CDLL(None).malloc_trim(0)
+    except (AttributeError, OSError):
+        # Another C library than glibc.
+        return
+
+
+def open_descriptors() -> int:
+    """Return how many file descriptors are open; takes time, a microsecond each."""
+    try:
+        return len(os.listdir(_DESCRIPTORS))
+    except OSError:
+        return 0
+
+
+def descriptors_max() -> int:
+    """Return how many file descriptors this process may have."""
+    return resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+
+
+@final
+class ResourceWatch:
+    """Tells the broker's alarms what there is."""
+
+    def __init__(self, broker: Broker, data_dir: Path) -> None:
+        self._alarms = broker.alarms
+        self._budgets = broker.pager.budgets
+        self._data_dir = data_dir
+        self._look_ms = 0
+        self._trim_ms = 0
+        self._says_no = False
+
+    def look(self, now_ms: int) -> bool:
+        """Look if it is time to; return whether an alarm has come or gone."""
+        if now_ms < self._look_ms:
+            return False
+        self._look_ms = now_ms + LOOK_MS
+        alarms = self._alarms
+        before = alarms.resources()
+        alarms.on_measured(resident_size(), self._disk_free(), now_ms)
+        is_short = alarms.has(MEMORY)
+        self._budgets.fit(alarms.memory_limit, is_short)
+        if is_short and now_ms >= self._trim_ms:
+            self._trim_ms = now_ms + TRIM_MS
+            give_back_memory()
+        return alarms.resources() != before
+
+    def _disk_free(self) -> int:
+        try:
+            return free_space(self._data_dir)
+        except OSError as error:
+            if not self._says_no:
+                self._says_no = True
+                logger.warning("free space of %s: %s", self._data_dir, error)
+            # As it was: a disk that does not answer says nothing of its size.
+            return self._alarms.disk_free or 1 << 62

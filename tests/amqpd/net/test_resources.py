@@ -1,0 +1,105 @@
+"""What the process has: looked at now and then, told to the alarms."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from amqpd.broker.alarms import DISK, MEMORY, ResourceLimit
+from amqpd.net.resources import (
+    LOOK_MS,
+    ResourceWatch,
+    descriptors_max,
+    free_space,
+    give_back_memory,
+    open_descriptors,
+    resident_size,
+)
+from tests.support.connection_pair import Bench
+
+MIB = 1 << 20
+
+
+@pytest.fixture(name="watch")
+def _watch(bench: Bench, tmp_path: Path) -> ResourceWatch:
+    bench.broker.alarms.memory_total = 1 << 40
+    bench.broker.alarms.set_disk_free_limit(ResourceLimit(0))
+    return ResourceWatch(bench.broker, tmp_path)
+
+
+def test_this_process_is_of_some_size() -> None:
+    before = resident_size()
+    ballast = bytearray(64 * MIB)
+    ballast[::4096] = b"x" * len(ballast[::4096])
+    assert resident_size() - before > 32 * MIB
+
+
+def test_there_is_room_where_tests_run(tmp_path: Path) -> None:
+    assert free_space(tmp_path) > 0
+
+
+def test_an_open_file_is_a_descriptor(tmp_path: Path) -> None:
+    before = open_descriptors()
+    with (tmp_path / "file").open("w"):
+        assert open_descriptors() == before + 1
+    assert before < descriptors_max()
+
+
+def test_giving_memory_back_takes_nothing_away() -> None:
+    kept = [bytes(1000) for _ in range(1000)]
+    give_back_memory()
+    assert len(kept) == 1000
+
+
+def test_a_look_tells_the_alarms(bench: Bench, watch: ResourceWatch) -> None:
+    assert not watch.look(1000)
+    alarms = bench.broker.alarms
+    assert alarms.memory_used is not None and alarms.memory_used > MIB
+    assert alarms.disk_free is not None and alarms.disk_free > 0
+    assert not alarms.is_on
+
+
+def test_a_look_is_taken_when_it_is_time(bench: Bench, watch: ResourceWatch) -> None:
+    watch.look(1000)
+    bench.broker.alarms.memory_used = None
+    watch.look(999 + LOOK_MS)
+    assert bench.broker.alarms.memory_used is None
+    watch.look(1000 + LOOK_MS)
+    assert bench.broker.alarms.memory_used is not None
+
+
+def test_a_look_says_whether_an_alarm_came(bench: Bench, watch: ResourceWatch) -> None:
+    bench.broker.alarms.set_memory_watermark(ResourceLimit(1))
+    assert watch.look(1000)
+    assert bench.broker.alarms.resources() == [MEMORY]
+    assert not watch.look(1000 + LOOK_MS)
+    bench.broker.alarms.set_memory_watermark(ResourceLimit(1 << 40))
+    bench.broker.alarms.set_disk_free_limit(ResourceLimit(1 << 60))
+    bench.broker.alarms.disk_free = None
+    assert bench.broker.alarms.resources() == [DISK]
+
+
+def test_messages_may_take_less_while_memory_is_short(
+    bench: Bench, watch: ResourceWatch
+) -> None:
+    alarms, budgets = bench.broker.alarms, bench.broker.pager.budgets
+    given = budgets.total
+    watch.look(0)
+    assert budgets.total == given
+    alarms.set_memory_watermark(ResourceLimit(12 * MIB))
+    watch.look(LOOK_MS)
+    assert (budgets.total, budgets.cold) == (3 * MIB, 3 * MIB)
+    alarms.set_memory_watermark(ResourceLimit(1 << 40))
+    watch.look(2 * LOOK_MS)
+    assert budgets.total == given
+
+
+def test_a_disk_that_does_not_answer_raises_no_alarm(
+    bench: Bench, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    watch = ResourceWatch(bench.broker, tmp_path / "gone")
+    watch.look(0)
+    watch.look(LOOK_MS)
+    assert not bench.broker.alarms.has(DISK)
+    assert caplog.text.count("free space of") == 1
