@@ -63,10 +63,9 @@ class ParameterChanges:
             NotFound: there is no such virtual host or user.
         """
         self.check(parameter)
-        statements = put_parameter(
-            parameter.vhost, parameter.component, parameter.name, parameter.value
-        )
-        self._catalogue.stage(statements, _Setting(self, parameter, done))
+        kept = checked(parameter)
+        statements = put_parameter(kept.vhost, kept.component, kept.name, kept.value)
+        self._catalogue.stage(statements, _Setting(self, kept, done))
 
     def remove(self, vhost: str, component: str, name: str, done: Done) -> None:
         """Clear a value; what is not there is cleared already."""
@@ -81,7 +80,7 @@ class ParameterChanges:
             ParameterInvalid: it cannot be.
             NotFound: there is no such virtual host or user.
         """
-        check_value(parameter)
+        checked(parameter)
         if parameter.component == USER_LIMITS:
             if self._users.get(parameter.name) is None:
                 raise NotFound(f"no user '{parameter.name}'")
@@ -164,18 +163,21 @@ class ParameterChanges:
         self.parameters.put(parameter)
 
 
-def check_value(parameter: Parameter) -> None:
-    """Check a value for itself.
+def checked(parameter: Parameter) -> Parameter:
+    """Return a value in the form in which it is kept.
 
     Raises:
         ParameterInvalid: it cannot be.
     """
-    if parameter.component in (POLICY, OPERATOR_POLICY):
-        _policy(parameter)
-    elif parameter.component == VHOST_LIMITS:
-        check_vhost_limits(parameter.value)
-    elif parameter.component == USER_LIMITS:
-        check_user_limits(parameter.value)
+    component = parameter.component
+    value = parameter.value
+    if component in (POLICY, OPERATOR_POLICY):
+        value = _policy(parameter).value()
+    elif component == VHOST_LIMITS:
+        value = dict(check_vhost_limits(value))
+    elif component == USER_LIMITS:
+        value = dict(check_user_limits(value))
+    return Parameter(parameter.vhost, component, parameter.name, value)
 
 
 def _policy(parameter: Parameter) -> Policy:

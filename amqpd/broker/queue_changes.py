@@ -107,7 +107,7 @@ class DeclareQueue(Operation):
     def _with_type(self, properties: QueueProperties) -> QueueProperties:
         """Return it with the virtual host's type of queues, if it can be of that."""
         kind = self._topology.default_queue_type
-        if kind != QUORUM or self._is_generated or _not_of_quorum(properties):
+        if kind != QUORUM or self._is_generated or cannot_be_quorum(properties):
             return properties
         return QueueProperties(
             properties.durable,
@@ -224,7 +224,7 @@ class DeclareQueue(Operation):
 
     def _check_quorum(self, resource: str) -> None:
         """A quorum queue outlives connections, consumers and restarts."""
-        wrong = _not_of_quorum(self._properties)
+        wrong = cannot_be_quorum(self._properties)
         if wrong:
             raise PreconditionFailed(f"invalid property '{wrong}' for {resource}")
 
@@ -238,7 +238,7 @@ class DeclareQueue(Operation):
             )
 
 
-def _not_of_quorum(properties: QueueProperties) -> str:
+def cannot_be_quorum(properties: QueueProperties) -> str:
     """What a quorum queue cannot be, and these properties make it; else empty."""
     if properties.auto_delete:
         return "auto-delete"

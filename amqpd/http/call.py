@@ -143,6 +143,10 @@ class Call:
         """Whether the query says `key=true`."""
         return self.query.get(key) == "true"
 
+    async def octets(self) -> bytes:
+        """The body as it came."""
+        return await self._read_body()
+
     async def body(self) -> dict[str, Any]:
         """The JSON object in the body; empty if there is none.
 
