@@ -138,7 +138,7 @@ async def _load(call: Call, loading: Loading) -> None:
         for vhost in sorted(names):
             held.append(await _hold(call, loading, vhost, names[vhost]))
         await _paced(loading.plan())
-        row_ids = await call.ask(list[int], loading.stage)
+        row_ids = await call.ask(list, loading.stage)
         await _paced(loading.make(row_ids))
     finally:
         for hold in held:

@@ -1,4 +1,4 @@
-"""Limits of virtual hosts and users."""
+"""Limits of virtual hosts and users, and the protection of virtual hosts."""
 
 from __future__ import annotations
 
@@ -120,8 +120,31 @@ async def delete_user_limit(call: Call) -> Answer:
     return NO_CONTENT
 
 
+# -- protection -----------------------------------------------------------------
+
+
+async def protect_vhost(call: Call) -> Answer:
+    """Let a virtual host not be deleted."""
+    return await _set_protection(call, True)
+
+
+async def unprotect_vhost(call: Call) -> Answer:
+    """Let a virtual host be deleted again."""
+    return await _set_protection(call, False)
+
+
+async def _set_protection(call: Call, is_protected: bool) -> Answer:
+    vhost = call.vhost()
+    fields: Facts = {"protected_from_deletion": is_protected}
+    metadata = vhost.metadata.with_fields(fields)
+    accounts = call.broker.accounts
+    await call.change(lambda done: accounts.put_vhost(vhost.name, metadata, None, done))
+    return NO_CONTENT
+
+
 _VHOST = "/api/vhost-limits"
 _USER = "/api/user-limits"
+_PROTECTION = "/api/vhosts/{vhost}/deletion/protection"
 _ADMIN = Need.ADMINISTRATOR
 
 ENDPOINTS = (
@@ -133,4 +156,6 @@ ENDPOINTS = (
     Endpoint("GET", _USER + "/{user}", Need.MANAGEMENT, list_user_limits),
     Endpoint("PUT", _USER + "/{user}/{name}", _ADMIN, put_user_limit),
     Endpoint("DELETE", _USER + "/{user}/{name}", _ADMIN, delete_user_limit),
+    Endpoint("POST", _PROTECTION, _ADMIN, protect_vhost),
+    Endpoint("DELETE", _PROTECTION, _ADMIN, unprotect_vhost),
 )

@@ -119,25 +119,6 @@ async def _drop(vhost: VirtualHost) -> None:
         await pace.step()
 
 
-async def protect_vhost(call: Call) -> Answer:
-    """Protect a virtual host from deletion."""
-    return await _set_protection(call, True)
-
-
-async def let_go_of_vhost(call: Call) -> Answer:
-    """Let a virtual host be deleted again."""
-    return await _set_protection(call, False)
-
-
-async def _set_protection(call: Call, is_protected: bool) -> Answer:
-    vhost = call.vhost()
-    metadata = vhost.metadata.with_fields({"protected_from_deletion": is_protected})
-    await call.change(
-        lambda done: call.broker.accounts.put_vhost(vhost.name, metadata, None, done)
-    )
-    return NO_CONTENT
-
-
 async def start_vhost(call: Call) -> Answer:
     """Start a virtual host on a node: they all run on the only one."""
     call.vhost()
@@ -148,14 +129,11 @@ async def start_vhost(call: Call) -> Answer:
 
 
 _ONE = "/api/vhosts/{vhost}"
-_PROTECTION = _ONE + "/deletion/protection"
 
 ENDPOINTS = (
     Endpoint("GET", "/api/vhosts", Need.MANAGEMENT, list_vhosts),
     Endpoint("GET", _ONE, Need.VHOST_VISIBLE, show_vhost),
     Endpoint("PUT", _ONE, Need.ADMINISTRATOR, put_vhost),
     Endpoint("DELETE", _ONE, Need.ADMINISTRATOR, delete_vhost),
-    Endpoint("POST", _PROTECTION, Need.ADMINISTRATOR, protect_vhost),
-    Endpoint("DELETE", _PROTECTION, Need.ADMINISTRATOR, let_go_of_vhost),
     Endpoint("POST", _ONE + "/start/{node}", Need.ADMINISTRATOR, start_vhost),
 )
