@@ -178,9 +178,10 @@ class Broker:
         """Let a user into a virtual host.
 
         Raises:
-            NotAllowed: it does not exist, it or the user has as many connections as
-                there may be, or the user has no rights in it.
+            NotAllowed: it does not exist, it, the user or the node has as many
+                connections as there may be, or the user has no rights in it.
         """
+        self.admission.check_node()
         vhost = self.vhosts.get(name)
         if vhost is None:
             raise NotAllowed(f"vhost {name} not found")

@@ -21,6 +21,10 @@ from amqpd.broker.broker import Broker
 logger = logging.getLogger("amqpd.resources")
 
 LOOK_MS: Final = 20
+#: Descriptors that clients do not get: the logs must be able to open files.
+RESERVED_MAX: Final = 100
+#: How often a shortage of descriptors is looked at, and told.
+SHORTAGE_MS: Final = 1_000
 #: While memory is short: how often what was freed is given back to the system.
 TRIM_MS: Final = 500
 
@@ -87,7 +91,11 @@ class ResourceWatch:
         self._data_dir = data_dir
         self._look_ms = 0
         self._trim_ms = 0
+        self._shortage_ms = 0
         self._says_no = False
+        most = descriptors_max()
+        #: So many descriptors may be open when a client comes.
+        self.descriptors_for_clients = most - min(RESERVED_MAX, most // 4)
 
     def look(self, now_ms: int) -> bool:
         """Look if it is time to; return whether an alarm has come or gone."""
@@ -95,6 +103,11 @@ class ResourceWatch:
             return False
         self._look_ms = now_ms + LOOK_MS
         alarms = self._alarms
+        if alarms.is_out_of_descriptors and now_ms >= self._shortage_ms:
+            self._shortage_ms = now_ms + SHORTAGE_MS
+            alarms.is_out_of_descriptors = (
+                open_descriptors() >= self.descriptors_for_clients
+            )
         before = alarms.resources()
         alarms.on_measured(resident_size(), self._disk_free(), now_ms)
         is_short = alarms.has(MEMORY)
@@ -103,6 +116,24 @@ class ResourceWatch:
             self._trim_ms = now_ms + TRIM_MS
             give_back_memory()
         return alarms.resources() != before
+
+    def admits(self, descriptor: int, now_ms: int) -> bool:
+        """Whether a client may stay whose socket was given this descriptor.
+
+        A new descriptor is the lowest that is free, so at least as many are open.
+        """
+        if descriptor < self.descriptors_for_clients:
+            return True
+        if now_ms >= self._shortage_ms:
+            self._shortage_ms = now_ms + SHORTAGE_MS
+            logger.error(
+                "clients are turned away: %d file descriptors are open, and the rest "
+                "of %d is kept for files; raise the limit (ulimit -n, LimitNOFILE)",
+                descriptor,
+                descriptors_max(),
+            )
+        self._alarms.is_out_of_descriptors = True
+        return False
 
     def _disk_free(self) -> int:
         try:

@@ -126,6 +126,12 @@ class Channel(ChannelFace):
         if not self.is_closed:
             self._connection.fail_channel(self.number, error, self._method_id)
 
+    def cancel_forbidden(self) -> None:
+        """End the consumers that the user has lost the right to."""
+        exempt = self.publishing.reply_queue
+        for queue in self.consuming.cancel_forbidden(self.session, exempt):
+            self.session.vhost.queue_unused(queue)
+
     def keep(self, frame: bytes) -> None:
         """Keep a frame for when the channel is not held any more."""
         self.kept.append(frame)
@@ -244,6 +250,7 @@ def _consume(channel: Channel, decoded: Decoded) -> None:
     method = cast(commands.Basic.Consume, decoded.method)
     consuming = channel.consuming
     session = channel.session
+    session.check_consumer(len(consuming.consumers))
     tag = method.consumer_tag or session.new_name(TAG_PREFIX)
     arguments = Arguments(cast(Table, method.arguments or {}), decoded.raw_arguments)
     if method.queue == REPLY_TO:

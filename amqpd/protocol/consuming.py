@@ -16,6 +16,7 @@ from pamqp import commands
 from amqpd.broker.delivery import ACKED, REJECTED, REQUEUED, Consumer, Reference
 from amqpd.broker.errors import PreconditionFailed
 from amqpd.broker.queue import Queue
+from amqpd.broker.session import Session
 from amqpd.broker.timers import Timed
 from amqpd.protocol.output import Output
 from amqpd.protocol.ports import ConnectionFace
@@ -158,6 +159,20 @@ class Consuming:
         if self._connection.can_be_cancelled():
             method = commands.Basic.Cancel(consumer.tag, True)
             self.output.writer().write(encode_method(self.number, method))
+
+    def cancel_forbidden(self, session: Session, exempt: Queue | None) -> list[Queue]:
+        """End the consumers that the user may not have any more; return their queues.
+
+        Those of `exempt` need no right.
+        """
+        queues: list[Queue] = []
+        for consumer in list(self.consumers.values()):
+            queue = consumer.source
+            if queue is not exempt and not session.may_read("queue", queue.name):
+                queue.remove_consumer(consumer)
+                self.on_queue_gone(consumer)
+                queues.append(queue)
+        return queues
 
     def set_prefetch(self, prefetch: i64) -> None:
         """Change the limit of the whole channel; it applies at once."""

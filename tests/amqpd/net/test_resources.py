@@ -9,6 +9,8 @@ import pytest
 from amqpd.broker.alarms import DISK, MEMORY, ResourceLimit
 from amqpd.net.resources import (
     LOOK_MS,
+    RESERVED_MAX,
+    SHORTAGE_MS,
     ResourceWatch,
     descriptors_max,
     free_space,
@@ -103,3 +105,26 @@ def test_a_disk_that_does_not_answer_raises_no_alarm(
     watch.look(LOOK_MS)
     assert not bench.broker.alarms.has(DISK)
     assert caplog.text.count("free space of") == 1
+
+
+def test_clients_do_not_get_the_last_descriptors(
+    bench: Bench, watch: ResourceWatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    highest = watch.descriptors_for_clients
+    assert descriptors_max() - RESERVED_MAX <= highest < descriptors_max()
+    assert watch.admits(highest - 1, 0)
+    assert not bench.broker.alarms.is_out_of_descriptors
+    assert not watch.admits(highest, 0)
+    assert not watch.admits(highest, 1)
+    assert bench.broker.alarms.is_out_of_descriptors
+    assert caplog.text.count("clients are turned away") == 1
+
+
+def test_a_shortage_of_descriptors_ends_when_some_are_closed(
+    bench: Bench, watch: ResourceWatch
+) -> None:
+    watch.admits(watch.descriptors_for_clients, 0)
+    watch.look(SHORTAGE_MS - 1)
+    assert bench.broker.alarms.is_out_of_descriptors
+    watch.look(SHORTAGE_MS + LOOK_MS)
+    assert not bench.broker.alarms.is_out_of_descriptors
