@@ -85,6 +85,8 @@ class Broker:
             catalogue, pager, self.dispatch, random_octets
         )
         self.admission = self._surroundings.admission
+        self.traffic = self._surroundings.traffic
+        self.churn = self._surroundings.churn
         self.changes = ParameterChanges(
             catalogue, self.vhosts, self.users, self.admission
         )

@@ -28,6 +28,7 @@ from amqpd.broker.errors import (
 from amqpd.broker.queue import Queue
 from amqpd.broker.reply_queues import REPLY_TO
 from amqpd.broker.session import Session
+from amqpd.broker.traffic import Traffic
 from amqpd.protocol import consumer_arguments, declaring
 from amqpd.protocol.consuming import ChannelConsumer, Consuming
 from amqpd.protocol.delivery_timeout import DeliveryTimeout
@@ -61,10 +62,13 @@ class Channel(ChannelFace):
         touched: list[Publishing],
     ) -> None:
         super().__init__(number, session)
+        self.traffic = Traffic()
         self.publishing = Publishing(
-            number, session, output, durability, body_size_max, touched
+            number, session, output, durability, body_size_max, touched, self.traffic
         )
-        self.consuming = Consuming(number, output, connection)
+        self.consuming = Consuming(number, output, connection, self.traffic)
+        self._surroundings = session.vhost.surroundings
+        self._surroundings.churn.channels_opened += 1
         self.durability = durability
         # We closed it: everything but the client's close and close-ok is ignored.
         self.is_closing = False
@@ -146,8 +150,7 @@ class Channel(ChannelFace):
 
     def close(self) -> None:
         """End everything on the channel; unacked messages go back to their queues."""
-        if not self.is_closed:
-            self.session.leave_channel()
+        is_first = not self.is_closed
         self.is_closed = True
         self.is_held = False
         self.kept = []
@@ -155,6 +158,10 @@ class Channel(ChannelFace):
         self.publishing.close()
         for queue in self.consuming.close():
             self.session.vhost.queue_unused(queue)
+        if is_first:
+            self.session.leave_channel()
+            self._surroundings.churn.channels_closed += 1
+            self._surroundings.traffic.add(self.traffic)
 
 
 # -- the channel itself -------------------------------------------------------
@@ -316,6 +323,7 @@ def _get(channel: Channel, decoded: Decoded) -> None:
     session.vhost.queue_used(queue)
     reference = queue.get(bool(method.no_ack))
     if reference is None:
+        channel.traffic.get_empty += 1
         channel.reply(commands.Basic.GetEmpty())
     else:
         channel.consuming.write_get_ok(queue, reference, bool(method.no_ack))

@@ -126,6 +126,7 @@ class Control:
             self._send(
                 self.handshake.on_start_ok(cast(commands.Connection.StartOk, method))
             )
+            self._broker.churn.logins_succeeded += 1
         elif method_id == TUNE_OK:
             self.state = advance(self.state, Event.RECEIVED_TUNE_OK)
             self._on_tune_ok(cast(commands.Connection.TuneOk, method), now_ms)
@@ -151,6 +152,7 @@ class Control:
             self._end(Event.LOST_TRUST, reason)
             return
         if isinstance(refusal, LoginFailed):
+            self._broker.churn.logins_failed += 1
             # RabbitMQ names no method in this one.
             class_id = method_id = 0
         is_told = self.handshake.is_told(refusal)
