@@ -48,6 +48,9 @@ class Config:
     port: int
     frame_max: int
     channel_max: int
+    channel_max_per_node: int | None
+    connection_max: int | None
+    consumer_max_per_channel: int | None
     heartbeat_s: int
     handshake_timeout_ms: int
     max_message_size: int
@@ -55,9 +58,12 @@ class Config:
     default_pass: str
     default_vhost: str
     loopback_users: tuple[str, ...]
+    password_hashing: str
     load_definitions: Path | None
     log_level: str
     log_format: str
+    http_port: int
+    http_max_body_size: int
     prometheus_port: int
     compat_identity: str
     compat_x_death: str
@@ -68,6 +74,9 @@ class Config:
     store_garbage_segments: int
     memory_cold_budget: int
     memory_total_budget: int | None
+    memory_high_watermark: int | float
+    memory_available: int | float | None
+    disk_free_limit: int | float
 
 
 @dataclass(frozen=True)
@@ -252,6 +261,6 @@ def _from_text(setting: Setting, text: str, origin: str) -> _Given:
 def _as_toml(value: Value) -> str:
     if isinstance(value, tuple):
         return "[" + ", ".join(_as_toml(item) for item in value) + "]"
-    if isinstance(value, int):
+    if isinstance(value, int | float):
         return str(value)
     return '""' if value is None else f'"{value}"'

@@ -23,6 +23,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import resource
 import signal
 import sys
@@ -33,14 +34,18 @@ from amqpd import __version__, build_kind
 from amqpd.clock import Clock
 from amqpd.config import Config, ConfigInvalid, Loaded
 from amqpd.logs import set_level, start_logging
+from amqpd.net.resources import ResourceWatch
 from amqpd.net.server import ListenFailed, Server
 from amqpd.opening import DefinitionsUnreadable, Opened, open_rooms
+from amqpd.process import descriptors_max, open_descriptors
 from amqpd.protocol.control import ConnectionOptions
-from amqpd.protocol.handshake import HandshakeOptions
+from amqpd.protocol.handshake import COMPATIBLE_VERSION, HandshakeOptions
 from store.errors import AlreadyLocked, StoreError
 
 if TYPE_CHECKING:
     from amqpd.http.prometheus import MetricsEndpoint
+    from amqpd.http.room import Identity, Room
+    from amqpd.http.server import HttpServer
 
 logger = logging.getLogger("amqpd.launcher")
 
@@ -127,9 +132,11 @@ class Daemon:
             tick_seconds(config),
             self._on_fatal,
         )
+        server.ticker.resources = ResourceWatch(self._opened.broker, config.data_dir)
         await server.start()
         try:
             metrics = self._start_metrics(server)
+            http = await self._start_http(server)
         except ListenFailed:
             await server.stop("shutdown")
             raise
@@ -145,8 +152,7 @@ class Daemon:
         sys.stdout.flush()
         await self._end.wait()
         stopping = [server.stop("shutdown")]
-        if metrics is not None:
-            stopping.append(metrics.stop())
+        stopping += [each.stop() for each in (metrics, http) if each is not None]
         await asyncio.gather(*stopping)
         return self._exit_code
 
@@ -157,7 +163,9 @@ class Daemon:
         # Only here: it takes as long as all other imports together.
         from amqpd.http.prometheus import MetricsEndpoint
 
-        metrics = MetricsEndpoint(self._opened.broker, server.ticker)
+        metrics = MetricsEndpoint(
+            self._opened.broker, server.ticker, self._identity(server)
+        )
         for address in server.bound_addresses():
             try:
                 metrics.listen(address, port)
@@ -168,6 +176,58 @@ class Daemon:
                 ) from error
         logger.info("metrics are at port %d, /metrics", port)
         return metrics
+
+    async def _start_http(self, server: Server) -> HttpServer | None:
+        config = self._loaded.config
+        if config.http_port == 0:
+            return None
+        # Only here: it takes as long as all other imports together.
+        from amqpd.http.routes import ENDPOINTS
+        from amqpd.http.server import HttpServer
+
+        http = HttpServer(self._room(server), ENDPOINTS)
+        for address in server.bound_addresses():
+            try:
+                await http.listen(address, config.http_port)
+            except OSError as error:
+                await http.stop()
+                raise ListenFailed(
+                    f"cannot listen on {address} port {config.http_port}: "
+                    f"{error.strerror}; choose another --http-port (0 is none), or "
+                    "stop what is using it"
+                ) from error
+        logger.info("the management API is at port %d", config.http_port)
+        return http
+
+    def _identity(self, server: Server) -> Identity:
+        from amqpd.http.room import Identity
+
+        config = self._loaded.config
+        return Identity(
+            node=f"amqpd@{os.uname().nodename}",
+            cluster_name=config.cluster_name,
+            amqpd_version=__version__,
+            rabbitmq_version=COMPATIBLE_VERSION,
+            data_dir=config.data_dir,
+            started_ms=server.ticker.now_ms(),
+        )
+
+    def _room(self, server: Server) -> Room:
+        from amqpd.http.room import Listener, Room
+
+        config = self._loaded.config
+        room = Room(
+            broker=self._opened.broker,
+            identity=self._identity(server),
+            now_ms=server.ticker.now_ms,
+            wake=server.ticker.wake,
+            loopback_users=frozenset(config.loopback_users),
+            body_size_max=config.http_max_body_size,
+            descriptors=lambda: (open_descriptors(), descriptors_max()),
+        )
+        for address in server.bound_addresses():
+            room.listeners.append(Listener("amqp", address, server.port))
+        return room
 
     def _on_signal(self, number: signal.Signals) -> None:
         logger.info("%s received, stopping", number.name)

@@ -14,9 +14,13 @@ import os
 from pathlib import Path
 from typing import Final
 
+from amqpd.auth.passwords import ARGON2ID
+from amqpd.broker.admission import NodeLimits
+from amqpd.broker.alarms import Alarms, ResourceLimit
 from amqpd.broker.broker import Broker, Defaults
 from amqpd.broker.catalogue import SCHEMA, SCHEMA_VERSION, Catalogue, CommitFailed
 from amqpd.broker.definitions import load_definitions
+from amqpd.broker.number_limits import NO_LIMIT
 from amqpd.broker.pager import MemoryBudgets
 from amqpd.broker.ports import DurabilityWaiter
 from amqpd.config import Config
@@ -34,6 +38,14 @@ logger = logging.getLogger("amqpd.opening")
 
 #: Of the memory there is: what messages may take, like RabbitMQ's high watermark.
 MEMORY_SHARE: Final = 0.4
+
+
+#: What `password_hashing` may be, as it is called where hashes are kept.
+PASSWORD_ALGORITHMS: Final = {
+    "argon2id": ARGON2ID,
+    "sha256": "rabbit_password_hashing_sha256",
+    "sha512": "rabbit_password_hashing_sha512",
+}
 
 
 class DefinitionsUnreadable(Exception):
@@ -127,6 +139,9 @@ def _open_locked(
             open_paging(directory.path, filesystem, options, now_ms),
             _budgets(config),
         )
+        _set_limits(broker.alarms, config)
+        broker.admission.node_limits = _node_limits(config)
+        broker.password_algorithm = PASSWORD_ALGORITHMS[config.password_hashing]
         if config.compat_x_death == "drop":
             broker.drop_published_deaths()
         queue_count = sum(len(vhost.queues) for vhost in broker.vhosts.values())
@@ -150,8 +165,41 @@ def _store_options(config: Config) -> StoreOptions:
 def _budgets(config: Config) -> MemoryBudgets:
     total = config.memory_total_budget
     if total is None:
-        total = int(MEMORY_SHARE * memory_limit(machine_size()))
+        total = int(MEMORY_SHARE * memory_total(config))
     return MemoryBudgets(config.memory_cold_budget, total)
+
+
+def memory_total(config: Config) -> int:
+    """Return how much memory there is for this process, in octets."""
+    detected = memory_limit(machine_size())
+    given = config.memory_available
+    return detected if given is None else _limit(given).of(detected)
+
+
+def _set_limits(alarms: Alarms, config: Config) -> None:
+    alarms.memory_total = memory_total(config)
+    alarms.set_memory_watermark(_limit(config.memory_high_watermark))
+    alarms.set_disk_free_limit(_limit(config.disk_free_limit))
+
+
+def _node_limits(config: Config) -> NodeLimits:
+    return NodeLimits(
+        f"amqpd@{os.uname().nodename}",
+        _or_none(config.connection_max),
+        _or_none(config.channel_max_per_node),
+        _or_none(config.consumer_max_per_channel),
+    )
+
+
+def _or_none(limit: int | None) -> int:
+    return NO_LIMIT if limit is None else limit
+
+
+def _limit(amount: int | float) -> ResourceLimit:
+    """Return a limit as it is configured: octets are a whole number."""
+    if isinstance(amount, float):
+        return ResourceLimit(None, amount)
+    return ResourceLimit(amount)
 
 
 def _define(broker: Broker, config: Config) -> None:

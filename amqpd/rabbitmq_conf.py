@@ -24,18 +24,36 @@ _SAME: Final = {
     "default_pass": "default_pass",
     "default_user": "default_user",
     "default_vhost": "default_vhost",
+    "disk_free_limit.absolute": "disk.free_limit",
     "definitions.local.path": "load_definitions",
     "frame_max": "frame_max",
     "handshake_timeout": "handshake_timeout_ms",
     "heartbeat": "heartbeat_s",
     "load_definitions": "load_definitions",
+    "management.http.max_body_size": "http.max_body_size",
+    "management.listener.port": "http.port",
+    "management.tcp.port": "http.port",
     "max_message_size": "max_message_size",
     "prometheus.tcp.port": "prometheus.port",
+    "total_memory_available_override_value": "memory.available",
+    "vm_memory_high_watermark.absolute": "memory.high_watermark",
+}
+#: Keys whose value is a number, or the word infinity: no limit, as ours without them.
+_LIMITS: Final = {
+    "channel_max_per_node": "channel_max_per_node",
+    "connection_max": "connection_max",
+    "consumer_max_per_channel": "consumer_max_per_channel",
+}
+#: Keys whose value is a share, with or without a point.
+_SHARES: Final = {
+    "disk_free_limit.relative": "disk.free_limit",
+    "vm_memory_high_watermark.relative": "memory.high_watermark",
 }
 #: Keys that name what is so here anyway, with the values for which that is true.
 _ALREADY_SO: Final = {
     "definitions.import_backend": "local_filesystem",
     "log.console": "true",
+    "vm_memory_calculation_strategy": "rss",
     "tcp_listen_options.nodelay": "true",
 }
 _LEVELS: Final = {
@@ -124,6 +142,12 @@ def _split(raw: str, line: int, environment: Mapping[str, str]) -> Entry:
 def _map(entry: Entry, conf: RabbitmqConf) -> None:
     if entry.key in _SAME:
         conf.entries.append(Entry(_SAME[entry.key], entry.text, entry.line))
+    elif entry.key in _LIMITS:
+        if entry.text != "infinity":
+            conf.entries.append(Entry(_LIMITS[entry.key], entry.text, entry.line))
+    elif entry.key in _SHARES:
+        share = entry.text if "." in entry.text else entry.text + ".0"
+        conf.entries.append(Entry(_SHARES[entry.key], share, entry.line))
     elif entry.key in ("log.console.level", "log.level"):
         level = _word(entry, _LEVELS)
         conf.entries.append(Entry("log.level", level, entry.line))

@@ -12,11 +12,12 @@ Knows nothing of files, of the environment, or of what a setting does.
 from __future__ import annotations
 
 import os
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Protocol
 
-Value = int | str | Path | tuple[str, ...] | None
+Value = int | float | str | Path | tuple[str, ...] | None
 
 
 class ValueInvalid(ValueError):
@@ -119,6 +120,32 @@ class TextList:
 
 
 @dataclass(frozen=True)
+class Amount:
+    """Octets (a number, or text with a unit), or a share of something (0.6)."""
+
+    def from_text(self, text: str) -> int | float:
+        """Return octets as a whole number, or a share as a number with a point."""
+        found = _AMOUNT.fullmatch(text.strip())
+        if found is None:
+            raise ValueInvalid(
+                f"must be octets (with a unit, like 512MiB) or a share (like 0.6), "
+                f"not {text!r}"
+            )
+        number, unit = found.groups()
+        if unit:
+            return int(float(number) * _UNITS[unit.lower()])
+        return float(number) if "." in number else int(number)
+
+    def from_toml(self, value: object) -> int | float:
+        """Return octets or a share."""
+        if isinstance(value, str):
+            return self.from_text(value)
+        if not isinstance(value, int | float) or isinstance(value, bool) or value < 0:
+            raise ValueInvalid(f"must be octets or a share, not {value!r}")
+        return value
+
+
+@dataclass(frozen=True)
 class FilePath:
     """A path; `~` is the home directory. Whether it is there is not asked here."""
 
@@ -152,6 +179,26 @@ class Setting:
         return "AMQPD_" + self.field.upper()
 
 
+#: RabbitMQ's units: with a B, but for iB, powers of ten.
+_UNITS: Final = {
+    "k": 2**10,
+    "kib": 2**10,
+    "kb": 10**3,
+    "m": 2**20,
+    "mib": 2**20,
+    "mb": 10**6,
+    "g": 2**30,
+    "gib": 2**30,
+    "gb": 10**9,
+    "t": 2**40,
+    "tib": 2**40,
+    "tb": 10**12,
+}
+_AMOUNT: Final = re.compile(
+    r"(\d+(?:\.\d+)?)\s*(k|kib|kb|m|mib|mb|g|gib|gb|t|tib|tb)?", re.IGNORECASE
+)
+
+
 def _default_data_dir() -> Path:
     """Return where a service of this user keeps its state."""
     if os.geteuid() == 0:
@@ -172,6 +219,9 @@ SETTINGS: Final = (
     Setting("port", Integer(0, 65535), 5672),
     Setting("frame_max", Integer(4096, 16 * _MIB), 131072),
     Setting("channel_max", Integer(0, 65535), 2047),
+    Setting("channel_max_per_node", Integer(0, 1 << 40), None),
+    Setting("connection_max", Integer(0, 1 << 40), None),
+    Setting("consumer_max_per_channel", Integer(0, 1 << 40), None),
     Setting("heartbeat_s", Integer(0, 65535), 60),
     Setting("handshake_timeout_ms", Integer(100, 600_000), 10_000),
     Setting("max_message_size", Integer(1, 512 * _MIB), 128 * _MIB),
@@ -179,9 +229,12 @@ SETTINGS: Final = (
     Setting("default_pass", Text(), "guest", is_secret=True),
     Setting("default_vhost", Text(), "/"),
     Setting("loopback_users", TextList(may_be_empty=True), ("guest",)),
+    Setting("password_hashing", Choice(("argon2id", "sha256", "sha512")), "argon2id"),
     Setting("load_definitions", FilePath(), None),
     Setting("log.level", Choice(("debug", "info", "warning", "error")), "info"),
     Setting("log.format", Choice(("text", "json")), "text"),
+    Setting("http.port", Integer(0, 65535), 15672),
+    Setting("http.max_body_size", Integer(1024, 512 * _MIB), 20_000_000),
     Setting("prometheus.port", Integer(0, 65535), 15692),
     Setting("compat.identity", Choice(("rabbitmq-3.13", "amqpd")), "rabbitmq-3.13"),
     Setting("compat.x_death", Choice(("keep", "drop")), "keep"),
@@ -192,6 +245,9 @@ SETTINGS: Final = (
     Setting("store.garbage_segments", Integer(2, 1000), 3),
     Setting("memory.cold_budget", Integer(_MIB, 1 << 40), 32 * _MIB),
     Setting("memory.total_budget", Integer(_MIB, 1 << 44), None),
+    Setting("memory.high_watermark", Amount(), 0.6),
+    Setting("memory.available", Amount(), None),
+    Setting("disk.free_limit", Amount(), 50_000_000),
 )
 
 BY_KEY: Final = {setting.key: setting for setting in SETTINGS}

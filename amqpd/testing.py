@@ -26,6 +26,7 @@ import re
 import select
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import sysconfig
@@ -64,6 +65,7 @@ class AmqpdServer:
         *,
         data_dir: str | os.PathLike[str] | None = None,
         port: int = 0,
+        http: bool = False,
         config: str | None = None,
         definitions: Mapping[str, object] | None = None,
         env: Mapping[str, str] | None = None,
@@ -77,6 +79,8 @@ class AmqpdServer:
             data_dir: where it keeps its data; None is a temporary directory, which
                 lives as long as this object is entered (or until `close`).
             port: 0 takes a free one, which is kept over restarts.
+            http: whether it serves the management API, on a free port that is kept
+                over restarts: see `http_port` and `http_url`.
             config: the text of a TOML configuration file.
             definitions: users, virtual hosts and more, as RabbitMQ exports them. As
                 there, guest and "/" exist only if they are among them.
@@ -90,6 +94,8 @@ class AmqpdServer:
         self._temporary = Path(tempfile.mkdtemp(prefix="amqpd-"))
         self.data_dir = Path(data_dir) if data_dir else self._temporary / "data"
         self.port = port
+        #: Where the management API is; 0: nowhere.
+        self.http_port = _free_port() if http else 0
         self._log_path = self._temporary / "log"
         self._process: subprocess.Popen[bytes] | None = None
         self._timeout_s = timeout_s
@@ -98,6 +104,7 @@ class AmqpdServer:
         self._command += args
         self._env = _clean_environment()
         # Several may run at once, and it is not the broker's port they are known by.
+        self._env["AMQPD_HTTP_PORT"] = str(self.http_port)
         self._env["AMQPD_PROMETHEUS_PORT"] = "0"
         if config is not None:
             path = self._temporary / "amqpd.toml"
@@ -132,6 +139,12 @@ class AmqpdServer:
     def url(self) -> str:
         """Where clients connect, as the user guest."""
         return f"amqp://guest:guest@127.0.0.1:{self.port}/"
+
+    @property
+    def http_url(self) -> str:
+        """Where the management API is, as the user guest."""
+        assert self.http_port, "it was not asked for: http=True"
+        return f"http://guest:guest@127.0.0.1:{self.http_port}"
 
     @property
     def pid(self) -> int:
@@ -279,6 +292,11 @@ def amqpd_server(
         data_dir=data_dir, config=config, definitions=definitions, env=env, args=args
     ) as server:
         yield server.url
+
+
+def _free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as unused:
+        return int(unused.getsockname()[1])
 
 
 def amqpd_command() -> list[str]:

@@ -16,6 +16,7 @@ and `\h` do not exist here. What still does not compile is refused when it is se
 """
 
 import re
+from collections.abc import Callable
 from typing import Final, final
 
 from mypy_extensions import i64
@@ -118,6 +119,20 @@ class PermissionTable:
         """Return the rights of that user in that virtual host, if any."""
         return self._entries.get((user, vhost))
 
+    def remove_user(self, user: str) -> None:
+        """Take away everything that a user may do."""
+        self._keep(lambda one: one.user != user)
+
+    def remove_vhost(self, vhost: str) -> None:
+        """Take away everything that anybody may do in a virtual host."""
+        self._keep(lambda one: one.vhost != vhost)
+
+    def _keep(self, is_kept: Callable[[Permission | TopicPermission], bool]) -> None:
+        entries, topics = self._entries, self._topics
+        self._entries = {key: one for key, one in entries.items() if is_kept(one)}
+        self._topics = {key: one for key, one in topics.items() if is_kept(one)}
+        self.generation += 1
+
     def entries(self) -> list[Permission]:
         """Return all permissions, sorted by virtual host and user."""
         return sorted(self._entries.values(), key=_order)
@@ -156,14 +171,23 @@ def _expand(pattern: str, user: str, vhost: str) -> str:
     return expanded.replace("{vhost}", re.escape(vhost))
 
 
-def _compile(pattern: str) -> re.Pattern[str]:
-    translated = _PCRE_ESCAPES.sub(_translate, pattern or _NOTHING)
+def compile_pattern(pattern: str) -> re.Pattern[str]:
+    """Return an expression of RabbitMQ's, as the one of ours that means the same.
+
+    Raises:
+        PatternInvalid: it does not compile.
+    """
+    translated = _PCRE_ESCAPES.sub(_translate, pattern)
     try:
         return re.compile(translated)
     except (re.error, OverflowError, RecursionError) as error:
         raise PatternInvalid(
             f"invalid regular expression '{pattern}': {error}"
         ) from None
+
+
+def _compile(pattern: str) -> re.Pattern[str]:
+    return compile_pattern(pattern or _NOTHING)
 
 
 def _translate(match: re.Match[str]) -> str:

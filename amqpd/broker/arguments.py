@@ -12,7 +12,7 @@ What an argument *does* is not known here, but which ones have no effect yet is.
 from typing import Final, final
 
 from amqpd.broker.errors import PreconditionFailed
-from amqpd.wire.tables import skip_value, type_name_in
+from amqpd.wire.tables import encode_table, skip_value, type_name_in
 
 CLASSIC: Final = "classic"
 QUORUM: Final = "quorum"
@@ -236,6 +236,14 @@ def queue_type(table: dict[str, object]) -> str:
     """Return the type of a queue that has these arguments."""
     value = table.get(QUEUE_TYPE, CLASSIC)
     return value if isinstance(value, str) else CLASSIC
+
+
+def with_default_type(arguments: Arguments, kind: str | None) -> Arguments:
+    """Return the arguments with that type, unless they name one or there is none."""
+    if kind is None or kind == CLASSIC or QUEUE_TYPE in arguments.table:
+        return arguments
+    said: dict[str, object] = {QUEUE_TYPE: kind}
+    return Arguments({**arguments.table, **said}, arguments.raw + encode_table(said))
 
 
 def priority_level_count(table: dict[str, object]) -> int:

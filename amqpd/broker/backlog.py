@@ -528,6 +528,21 @@ class Backlog:
 
     # -- counting -------------------------------------------------------------
 
+    def count_bodies(self, is_wanted: bool) -> None:
+        """Know how many octets the bodies have, from now on, or know it no more."""
+        if is_wanted == self.counts_bodies:
+            return
+        self.counts_bodies = is_wanted
+        self.body_size = 0
+        if not is_wanted:
+            return
+        self._sweep_if_struck()
+        for line in (self._head, self._leaving, self._tail, self._by_seq.values()):
+            for reference in line:
+                self.body_size += reference.message.body_size()
+        # Like that of what was recovered: about.
+        self.cold_body_size = max(0, self.cold_size - self.cold_count * ENTRY_OVERHEAD)
+
     def _clear_cold(self) -> None:
         self.cold_first = 0
         self.cold_last = 0

@@ -12,23 +12,30 @@ import logging
 from collections.abc import Callable
 from typing import Final, cast, final
 
-from amqpd.auth.passwords import DEFAULT_ALGORITHM, hash_password
+from amqpd.auth.passwords import DEFAULT_ALGORITHM, hash_password, salt_size
 from amqpd.auth.permissions import Permission, PermissionTable, TopicPermission
-from amqpd.auth.users import LoginRefused, User, UserRegistry
+from amqpd.auth.users import User, UserRegistry
+from amqpd.broker.accounts import Accounts
+from amqpd.broker.alarms import Alarms
 from amqpd.broker.arguments import Arguments
 from amqpd.broker.catalogue import Catalogue, ExchangeRow, QueueRow
+from amqpd.broker.connections import Connections
 from amqpd.broker.dispatch import Dispatch
 from amqpd.broker.durability import Durability
 from amqpd.broker.errors import NotAllowed
 from amqpd.broker.exchange import Exchange
 from amqpd.broker.pager import MIB, MemoryBudgets, Pager
+from amqpd.broker.parameter_changes import ParameterChanges
+from amqpd.broker.policy import ParameterInvalid
 from amqpd.broker.ports import DurabilityWaiter, Step
+from amqpd.broker.secret_checks import SecretChecks
 from amqpd.broker.session import Session
 from amqpd.broker.statements import put_permission, put_user, put_vhost
 from amqpd.broker.survey import Survey
 from amqpd.broker.topology import Surroundings
 from amqpd.broker.upkeep import Upkeep
 from amqpd.broker.vhost import VirtualHost
+from amqpd.broker.vhost_metadata import NO_METADATA, VhostMetadata
 from amqpd.wire.tables import decode_table
 from routing.binding import Binding
 from store.message_store import MessageStore
@@ -38,7 +45,6 @@ from store.replay import RecoveredQueue
 logger = logging.getLogger(__name__)
 
 ADMINISTRATOR: Final = "administrator"
-SALT_SIZE: Final = 4
 
 #: Memory that messages may take, where nobody says.
 BUDGETS: Final = MemoryBudgets(32 * MIB, 1024 * MIB)
@@ -70,12 +76,33 @@ class Broker:
         self.pager = pager
         self.store: MessageStore[DurabilityWaiter] = pager.store
         self.dispatch = Dispatch()
+        self.alarms = Alarms()
         self.users = UserRegistry()
         self.permissions = PermissionTable()
+        self.connections = Connections()
         self.vhosts: dict[str, VirtualHost] = {}
         self.random_octets = random_octets
+        # What hashes new passwords.
+        self.password_algorithm = DEFAULT_ALGORITHM
+        self.secrets = SecretChecks(random_octets)
         self._surroundings = Surroundings(
             catalogue, pager, self.dispatch, random_octets
+        )
+        self.admission = self._surroundings.admission
+        self.traffic = self._surroundings.traffic
+        self.churn = self._surroundings.churn
+        self.changes = ParameterChanges(
+            catalogue, self.vhosts, self.users, self.admission
+        )
+        self.parameters = self.changes.parameters
+        self.accounts = Accounts(
+            catalogue,
+            self.users,
+            self.permissions,
+            self.vhosts,
+            self.connections,
+            self.add_vhost,
+            self.changes,
         )
         stores = [pager.store]
         if pager.paging is not None:
@@ -100,8 +127,9 @@ class Broker:
         """
         broker = Broker(catalogue, Pager(store, paging, budgets), random_octets)
         broker._load_users()
-        for name in catalogue.vhosts():
-            broker.add_vhost(name)
+        for name, fields in catalogue.vhost_metadata().items():
+            broker.add_vhost(name, _metadata(name, fields))
+        broker.changes.adopt(catalogue.parameters())
         broker._load_topology()
         for queue_id, found in recovered.items():
             # Of a level that was never used nothing is made.
@@ -129,22 +157,27 @@ class Broker:
         """
         if not self.is_blank:
             return
-        password_hash = hash_password(defaults.password, self.random_octets(SALT_SIZE))
-        user = User(defaults.user, password_hash, DEFAULT_ALGORITHM, (ADMINISTRATOR,))
+        password_hash, algorithm = self.hash_password(defaults.password)
+        user = User(defaults.user, password_hash, algorithm, (ADMINISTRATOR,))
         rights = Permission(user.name, defaults.vhost, ".*", ".*", ".*")
+        metadata = VhostMetadata("Default virtual host")
         self.catalogue.commit_now(
-            put_vhost(defaults.vhost, {"description": "Default virtual host"})
+            put_vhost(defaults.vhost, metadata.fields())
             + put_user(user.name, user.password_hash, user.algorithm, user.tags)
             + put_permission(user.name, defaults.vhost, ".*", ".*", ".*")
         )
-        self.add_vhost(defaults.vhost)
+        self.add_vhost(defaults.vhost, metadata)
         self.users.put(user)
         self.permissions.put(rights)
 
-    def add_vhost(self, name: str) -> None:
-        """Make a virtual host that the catalogue has, unless it is there already."""
+    def add_vhost(self, name: str, metadata: VhostMetadata = NO_METADATA) -> None:
+        """Make a virtual host that the catalogue has, unless it is there already.
+
+        Its metadata is what is said in either case.
+        """
         if name not in self.vhosts:
             self.vhosts[name] = VirtualHost(name, self._surroundings)
+        self.vhosts[name].metadata = metadata
 
     # -- clients --------------------------------------------------------------
 
@@ -152,23 +185,24 @@ class Broker:
         """Let a user into a virtual host.
 
         Raises:
-            NotAllowed: it does not exist, or the user has no rights in it.
+            NotAllowed: it does not exist, it, the user or the node has as many
+                connections as there may be, or the user has no rights in it.
         """
+        self.admission.check_node()
         vhost = self.vhosts.get(name)
         if vhost is None:
             raise NotAllowed(f"vhost {name} not found")
+        self.admission.check_vhost(user.name, name)
+        self.admission.check_user(user.name)
         if self.permissions.get(user.name, name) is None:
             raise NotAllowed(f"access to vhost '{name}' refused for user '{user.name}'")
-        return Session(user, vhost, self.permissions, connection)
+        return Session(user, vhost, self.permissions, connection, self.admission)
 
-    def secret_fits(self, user: User, secret: str) -> bool:
-        """Whether a password is (still) the user's."""
-        nobody: frozenset[str] = frozenset()
-        try:
-            self.users.authenticate(user.name, secret, True, nobody)
-        except LoginRefused:
-            return False
-        return True
+    def hash_password(self, password: str) -> tuple[str, str]:
+        """Return a new hash and its algorithm; takes its time, on any thread."""
+        algorithm = self.password_algorithm
+        salt = self.random_octets(salt_size(algorithm))
+        return hash_password(password, salt, algorithm), algorithm
 
     # -- steps ----------------------------------------------------------------
 
@@ -228,6 +262,15 @@ class Broker:
         self.vhosts[row.vhost].topology.make_queue(
             row.id, row.name, True, row.auto_delete, None, arguments
         )
+
+
+def _metadata(name: str, fields: dict[str, object]) -> VhostMetadata:
+    try:
+        return NO_METADATA.with_fields(fields)
+    except ParameterInvalid as error:
+        # Definitions of an older version of this program were kept as they came.
+        logger.error("metadata of vhost '%s' is not applied: %s", name, error)
+        return NO_METADATA
 
 
 def _exchange(row: ExchangeRow) -> Exchange:

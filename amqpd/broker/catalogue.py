@@ -24,6 +24,7 @@ from typing import Final, cast, final
 
 from mypy_extensions import trait
 
+from amqpd.broker.parameters import Parameter
 from store.metadata import Metadata, MetadataStep
 
 SCHEMA_VERSION: Final = 3
@@ -166,6 +167,21 @@ class Catalogue:
         """The names of all virtual hosts."""
         rows = self._metadata.query("SELECT name FROM vhosts ORDER BY name")
         return [str(row[0]) for row in rows]
+
+    def vhost_metadata(self) -> dict[str, dict[str, object]]:
+        """What is known of the virtual hosts, by name."""
+        rows = self._metadata.query("SELECT name, metadata FROM vhosts")
+        return {str(name): _object(str(metadata)) for name, metadata in rows}
+
+    def parameters(self) -> list[Parameter]:
+        """All parameters, policies and limits."""
+        rows = self._metadata.query(
+            "SELECT vhost, component, name, value FROM parameters"
+        )
+        return [
+            Parameter(str(row[0]), str(row[1]), str(row[2]), json.loads(str(row[3])))
+            for row in rows
+        ]
 
     def permissions(self) -> list[PermissionRow]:
         """All permissions."""
@@ -329,6 +345,11 @@ class Errand(CommitWaiter):
     def on_commit_failed(self, error: Exception) -> None:
         """Try again with the next change."""
         self._catalogue.owe(self.statements)
+
+
+def _object(text: str) -> dict[str, object]:
+    value = json.loads(text)
+    return cast(dict[str, object], value) if isinstance(value, dict) else {}
 
 
 class CommitFailed(Exception):

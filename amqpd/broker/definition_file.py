@@ -1,13 +1,14 @@
 """RabbitMQ's definitions, taken apart: what a JSON export says, as our own objects.
 
     users, vhosts, permissions, topic_permissions      who
+    parameters, global_parameters, policies            what is set
     exchanges, queues, bindings                        what is declared
-    parameters, global_parameters, policies            kept as they are, with a warning
 
 Everything is checked here, before anything is changed; an error names the entry
 (`queues[3]`) and its field. Files of old versions are understood: tags as one text with
-commas, MD5 hashes without a name. Keys that nobody knows are passed over. What exists
-already and what becomes of the objects is not known here.
+commas, MD5 hashes without a name. Keys that nobody knows are passed over. A file of one
+virtual host has what is set and declared, and goes into any. What exists already and
+what becomes of the objects is not known here.
 """
 
 from typing import Final, cast, final
@@ -15,10 +16,19 @@ from typing import Final, cast, final
 from amqpd.auth.passwords import ALGORITHMS, DEFAULT_ALGORITHM
 from amqpd.auth.permissions import PatternInvalid, Permission, TopicPermission
 from amqpd.auth.users import User
-from amqpd.broker.arguments import Arguments, check_queue_arguments
+from amqpd.broker.arguments import (
+    QUEUE_TYPE,
+    Arguments,
+    check_queue_arguments,
+    with_default_type,
+)
 from amqpd.broker.errors import AmqpError
 from amqpd.broker.exchange import Exchange, check_type, check_type_arguments
+from amqpd.broker.parameter_changes import checked
+from amqpd.broker.parameters import GLOBAL, NO_VHOST, POLICY, USER_LIMITS, Parameter
+from amqpd.broker.policy import ParameterInvalid
 from amqpd.broker.queue_changes import QueueProperties
+from amqpd.broker.vhost_metadata import NO_METADATA
 from amqpd.wire.tables import Table, encode_table
 from routing.binding import Binding
 
@@ -26,32 +36,23 @@ from routing.binding import Binding
 FIRST_WITH_SHA256: Final = (3, 6)
 MD5: Final = "rabbit_password_hashing_md5"
 
-POLICY: Final = "policy"
-
 
 class DefinitionsInvalid(ValueError):
     """The definitions cannot be used; the text names the entry."""
 
 
 @final
-class Parameter:
-    """A runtime parameter or a policy, as it was written."""
-
-    def __init__(self, vhost: str, component: str, name: str, value: object) -> None:
-        self.vhost = vhost
-        self.component = component
-        self.name = name
-        self.value = value
-
-
-@final
 class QueueDefinition:
     """A queue that the definitions declare."""
 
-    def __init__(self, vhost: str, name: str, properties: QueueProperties) -> None:
+    def __init__(
+        self, vhost: str, name: str, properties: QueueProperties, has_type: bool
+    ) -> None:
         self.vhost = vhost
         self.name = name
         self.properties = properties
+        # Whether its type is said, and not that of its virtual host.
+        self.has_type = has_type
 
 
 @final
@@ -62,7 +63,9 @@ class Definitions:
         self.users: list[User] = []
         # Users whose password is in the file, not its hash.
         self.passwords: dict[str, str] = {}
-        self.vhosts: list[tuple[str, object]] = []
+        # By user; who is not in it keeps those that there are.
+        self.user_limits: dict[str, object] = {}
+        self.vhosts: list[tuple[str, dict[str, object]]] = []
         self.permissions: list[Permission] = []
         self.topic_permissions: list[TopicPermission] = []
         self.parameters: list[Parameter] = []
@@ -131,19 +134,51 @@ def read_definitions(parsed: object) -> Definitions:
     for entry in root.entries("users"):
         _read_user(entry, algorithm, found)
     for entry in root.entries("vhosts"):
-        found.vhosts.append((entry.text("name"), _vhost_metadata(entry)))
+        found.vhosts.append(_vhost(entry))
     for entry in root.entries("permissions"):
         found.permissions.append(_permission(entry))
     for entry in root.entries("topic_permissions"):
         found.topic_permissions.append(_topic_permission(entry))
-    _read_parameters(root, found)
-    for entry in root.entries("exchanges"):
-        found.exchanges.append((entry.text("vhost"), _exchange(entry)))
-    for entry in root.entries("queues"):
-        found.queues.append(_queue(entry))
-    for entry in root.entries("bindings"):
-        found.bindings.append((entry.text("vhost"), _binding(entry)))
+    for entry in root.entries("global_parameters"):
+        value = entry.fields.get("value")
+        parameter = Parameter(NO_VHOST, GLOBAL, entry.text("name"), value)
+        found.parameters.append(parameter)
+    _read_vhost_part(root, None, found)
     return found
+
+
+def read_vhost_definitions(parsed: object, vhost: str) -> Definitions:
+    """Take a parsed JSON file apart for one virtual host.
+
+    Raises:
+        DefinitionsInvalid: as with a file of everything.
+    """
+    found = Definitions()
+    _read_vhost_part(Entry("definitions", parsed), vhost, found)
+    return found
+
+
+def _read_vhost_part(root: Entry, vhost: str | None, found: Definitions) -> None:
+    """Read what belongs to virtual hosts: to that one, or to those that are named."""
+    for entry in root.entries("parameters"):
+        value = entry.fields.get("value")
+        found.parameters.append(
+            _parameter(entry, _home(entry, vhost), entry.text("component"), value)
+        )
+    for entry in root.entries("policies"):
+        found.parameters.append(
+            _parameter(entry, _home(entry, vhost), POLICY, entry.fields)
+        )
+    for entry in root.entries("exchanges"):
+        found.exchanges.append((_home(entry, vhost), _exchange(entry)))
+    for entry in root.entries("queues"):
+        found.queues.append(_queue(entry, _home(entry, vhost)))
+    for entry in root.entries("bindings"):
+        found.bindings.append((_home(entry, vhost), _binding(entry)))
+
+
+def _home(entry: Entry, vhost: str | None) -> str:
+    return entry.text("vhost") if vhost is None else vhost
 
 
 def _implied_algorithm(root: Entry) -> str:
@@ -170,12 +205,34 @@ def _read_user(entry: Entry, implied: str, found: Definitions) -> None:
         raise entry.invalid("tags", "must be a list of texts")
     if "password" in entry.fields:
         found.passwords[name] = entry.text("password")
+    if "limits" in entry.fields:
+        limits = Parameter(NO_VHOST, USER_LIMITS, name, entry.fields["limits"])
+        try:
+            found.user_limits[name] = checked(limits).value
+        except ParameterInvalid as error:
+            raise entry.invalid("limits", str(error)) from None
     password_hash = entry.text("password_hash", "")
     found.users.append(User(name, password_hash, algorithm, tuple(tags)))
 
 
-def _vhost_metadata(entry: Entry) -> object:
-    return {key: value for key, value in entry.fields.items() if key != "name"}
+def _vhost(entry: Entry) -> tuple[str, dict[str, object]]:
+    name = entry.text("name")
+    if not name:
+        raise entry.invalid("name", "must not be empty")
+    fields = {key: value for key, value in entry.fields.items() if key != "name"}
+    try:
+        NO_METADATA.with_fields(fields)
+    except ParameterInvalid as error:
+        raise DefinitionsInvalid(f"{entry.place}: {error}") from None
+    return name, fields
+
+
+def _parameter(entry: Entry, vhost: str, component: str, value: object) -> Parameter:
+    parameter = Parameter(vhost, component, entry.text("name"), value)
+    try:
+        return checked(parameter)
+    except ParameterInvalid as error:
+        raise DefinitionsInvalid(f"{entry.place}: {error}") from None
 
 
 def _permission(entry: Entry) -> Permission:
@@ -204,25 +261,6 @@ def _topic_permission(entry: Entry) -> TopicPermission:
         raise DefinitionsInvalid(f"{entry.place}: {error}") from None
 
 
-def _read_parameters(root: Entry, found: Definitions) -> None:
-    for entry in root.entries("parameters"):
-        found.parameters.append(
-            Parameter(
-                entry.text("vhost"),
-                entry.text("component"),
-                entry.text("name"),
-                entry.fields.get("value"),
-            )
-        )
-    for entry in root.entries("global_parameters"):
-        name = entry.text("name")
-        found.parameters.append(Parameter("", "", name, entry.fields.get("value")))
-    for entry in root.entries("policies"):
-        found.parameters.append(
-            Parameter(entry.text("vhost"), POLICY, entry.text("name"), entry.fields)
-        )
-
-
 def _exchange(entry: Entry) -> Exchange:
     exchange = Exchange(
         entry.text("name"),
@@ -243,10 +281,12 @@ def _exchange(entry: Entry) -> Exchange:
     return exchange
 
 
-def _queue(entry: Entry) -> QueueDefinition:
-    vhost = entry.text("vhost")
+def _queue(entry: Entry, vhost: str) -> QueueDefinition:
     name = entry.text("name")
     arguments = entry.arguments()
+    said = entry.fields.get("type")
+    if isinstance(said, str):
+        arguments = with_default_type(arguments, said)
     try:
         check_queue_arguments(arguments, f"queue '{name}' in vhost '{vhost}'")
     except AmqpError as error:
@@ -254,7 +294,8 @@ def _queue(entry: Entry) -> QueueDefinition:
     properties = QueueProperties(
         entry.flag("durable"), False, entry.flag("auto_delete"), arguments
     )
-    return QueueDefinition(vhost, name, properties)
+    has_type = isinstance(said, str) or QUEUE_TYPE in arguments.table
+    return QueueDefinition(vhost, name, properties, has_type)
 
 
 def _binding(entry: Entry) -> Binding:

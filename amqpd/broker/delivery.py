@@ -130,6 +130,9 @@ class Consumer:
         """Send a message; unless `no_ack` the reference is now the channel's."""
         raise NotImplementedError
 
+    def on_rules_changed(self) -> None:
+        """The queue's rules are others now."""
+
     def on_queue_gone(self) -> None:
         """The queue was deleted: the client is told by basic.cancel if it can be."""
         raise NotImplementedError

@@ -55,6 +55,13 @@ class PreconditionFailed(ChannelException):
     reply_name = "PRECONDITION_FAILED"
 
 
+class PublishRejected(ChannelException):
+    """A queue of the message is full and refuses more; a channel would nack it."""
+
+    reply_code = 311
+    reply_name = "CONTENT_TOO_LARGE"
+
+
 class ConnectionForced(ConnectionException):
     """The broker or its operator ends the connection."""
 

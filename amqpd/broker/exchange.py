@@ -15,6 +15,7 @@ from amqpd.broker.arguments import (
     check_same_property,
 )
 from amqpd.broker.errors import AccessRefused, NotFound, PreconditionFailed
+from amqpd.broker.policy import Policy
 from routing.delayed import DELAYED
 from routing.errors import RoutingError
 from routing.exchange_types import check_arguments, is_exchange_type
@@ -43,9 +44,16 @@ class Exchange:
         self.auto_delete = auto_delete
         self.internal = internal
         self.arguments = arguments
-        alternate = arguments.table.get(ALTERNATE_EXCHANGE)
-        # Where messages go that find no way from here.
-        self.alternate = alternate if isinstance(alternate, str) else None
+        # The policy that is in force for it.
+        self.policy: Policy | None = None
+
+    @property
+    def alternate(self) -> str | None:
+        """Where messages go that find no way from here: what is declared goes first."""
+        alternate = self.arguments.table.get(ALTERNATE_EXCHANGE)
+        if alternate is None and self.policy is not None:
+            alternate = self.policy.definition.get(ALTERNATE_EXCHANGE)
+        return alternate if isinstance(alternate, str) else None
 
     @property
     def is_delayed(self) -> bool:

@@ -14,6 +14,7 @@ from mypy_extensions import i64
 
 from amqpd.broker.delivery import Reference, ReferenceOwner
 from amqpd.broker.message import Message
+from amqpd.broker.queue_rules import NO_RULES, QueueRules
 from store.cold_deadlines import RunDeadlines
 from store.record import Returned
 
@@ -24,6 +25,12 @@ class Keeper:
     def __init__(self) -> None:
         # Whether it is marked in the round.
         self.is_marked = False
+        # Of all levels, if the queue has priorities.
+        self.rules = NO_RULES
+
+    def change_rules(self, rules: QueueRules) -> None:
+        """Keep other rules from now on, also for what is in the queue already."""
+        raise NotImplementedError
 
     def for_level(self, level: ReferenceOwner) -> "Keeper":
         """Return a keeper for a level of the queue: the lengths are those of all."""

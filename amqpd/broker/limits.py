@@ -1,6 +1,6 @@
-"""What the arguments of a queue say about how long and how many messages stay in it.
+"""What the rules of a queue say about how long and how many messages stay in it.
 
-Read once, when the queue is made. The values of a declaration have been checked by
+Read once, when the rules are made. The values of a declaration have been checked by
 then; what definitions bring that means nothing is no limit. -1 stands for none.
 Whoever acts on it is `queue_keeper`.
 """
@@ -57,11 +57,11 @@ class Limits:
     """The limits of one queue."""
 
     def __init__(self, table: dict[str, object]) -> None:
-        self.ttl_ms: i64 = _number(table, MESSAGE_TTL)
-        self.length_max: i64 = _number(table, MAX_LENGTH)
+        self.ttl_ms: i64 = whole_number(table, MESSAGE_TTL)
+        self.length_max: i64 = whole_number(table, MAX_LENGTH)
         # Octets of bodies of what is ready.
-        self.size_max: i64 = _number(table, MAX_LENGTH_BYTES)
-        self.delivery_max: i64 = max(_number(table, DELIVERY_LIMIT), NO_LIMIT)
+        self.size_max: i64 = whole_number(table, MAX_LENGTH_BYTES)
+        self.delivery_max: i64 = max(whole_number(table, DELIVERY_LIMIT), NO_LIMIT)
         self.overflow = _overflow(table)
         exchange = table.get(DEAD_LETTER_EXCHANGE)
         # Where dead letters go; None: nowhere.
@@ -70,8 +70,8 @@ class Limits:
         # The key they go by; None: those that they had.
         self.dead_letter_key = key.encode() if isinstance(key, str) else None
         self.retry_type = _retry_type(table)
-        self.retry_min_ms: i64 = max(0, _number(table, DELAYED_RETRY_MIN))
-        self.retry_max_ms: i64 = _number(table, DELAYED_RETRY_MAX)
+        self.retry_min_ms: i64 = max(0, whole_number(table, DELAYED_RETRY_MIN))
+        self.retry_max_ms: i64 = whole_number(table, DELAYED_RETRY_MAX)
         # Whether returns are counted, and consumers told how many there were.
         self.counts_deliveries: bool = (
             self.delivery_max >= 0
@@ -97,7 +97,8 @@ class Limits:
         return min(delay_ms, self.retry_max_ms) if self.retry_max_ms >= 0 else delay_ms
 
 
-def _number(table: dict[str, object], key: str) -> int:
+def whole_number(table: dict[str, object], key: str) -> int:
+    """Return a number among arguments; -1 if there is none."""
     value = table.get(key)
     if isinstance(value, bool) or not isinstance(value, int):
         return -1

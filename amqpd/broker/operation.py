@@ -80,9 +80,26 @@ class OperationLine:
         # The names of those in flight.
         self._busy: set[str] = set()
         self._waiting: list[Operation] = []
+        # Why nothing may begin; None: it may.
+        self._refusal: AmqpError | None = None
+
+    def close(self, refusal: AmqpError) -> None:
+        """Begin nothing any more: who waits and who comes is refused."""
+        self._refusal = refusal
+        waiting = self._waiting
+        self._waiting = []
+        for operation in waiting:
+            operation.fail(refusal)
+
+    def reopen(self) -> None:
+        """What closed the line has come to nothing."""
+        self._refusal = None
 
     def submit(self, operation: Operation) -> None:
         """Start the operation as soon as nobody before it is about its names."""
+        if self._refusal is not None:
+            operation.fail(self._refusal)
+            return
         operation.line = self
         self._widen(operation)
         for waiting in self._waiting:

@@ -60,13 +60,24 @@ LOOKS_MAX: Final = 32
 class MemoryBudgets:
     """How much memory messages may take, in octets."""
 
-    __slots__ = ("cold", "total")
+    __slots__ = ("_cold_given", "_total_given", "cold", "total")
 
     def __init__(self, cold: i64, total: i64) -> None:
         # For what is also in the log.
         self.cold: i64 = cold
         # For everything.
         self.total: i64 = total
+        self._cold_given: i64 = cold
+        self._total_given: i64 = total
+
+    def fit(self, limit: i64, is_short: bool) -> None:
+        """Stay below the limit of the whole process, well below while that is short.
+
+        Messages are not all that takes memory, so they may have two thirds of it.
+        """
+        share = max(MIB, limit // 4 if is_short else limit * 2 // 3)
+        self.cold = min(self._cold_given, share)
+        self.total = min(self._total_given, share)
 
 
 class PagedQueue(ReferenceOwner):
@@ -125,7 +136,8 @@ class Pager:
         self.written = Written()
         # Whether the next turn has something to do here.
         self.has_work = False
-        self.budgets = budgets
+        # Our own: they follow the limit of the process.
+        self.budgets = MemoryBudgets(budgets.cold, budgets.total)
         # Queues that hold something, in the order of their turns.
         self._held: OrderedDict[int, PagedQueue] = OrderedDict()
         self._wanting: list[PagedQueue] = []

@@ -22,6 +22,24 @@ class DurabilityWaiter:
         raise NotImplementedError
 
 
+@trait
+class AlarmWaiter:
+    """Who publishes, and so waits as long as an alarm is on."""
+
+    def on_alarms_over(self) -> None:
+        """No resource is short any more."""
+        raise NotImplementedError
+
+
+@trait
+class SecretWaiter:
+    """Who waits for the verdict on a password."""
+
+    def on_secret_checked(self, is_right: bool) -> None:
+        """It is there."""
+        raise NotImplementedError
+
+
 class Step(Protocol):
     """Work that blocks. It was begun on the loop and is completed there."""
 

@@ -22,6 +22,7 @@ from amqpd.broker.arguments import (
     not_applied,
     priority_level_count,
     queue_type,
+    with_default_type,
 )
 from amqpd.broker.catalogue import Statement
 from amqpd.broker.errors import AmqpError, PreconditionFailed
@@ -93,14 +94,27 @@ class DeclareQueue(Operation):
         done: QueueDone,
     ) -> None:
         self._is_generated = not name
+        self._is_coming = False
         if self._is_generated:
             name = topology.surroundings.new_name(GENERATED_PREFIX)
         super().__init__({queue_key(name)})
         self._topology = topology
         self._access = access
         self._name = name
-        self._properties = properties
+        self._properties = self._with_type(properties)
         self._done = done
+
+    def _with_type(self, properties: QueueProperties) -> QueueProperties:
+        """Return it with the virtual host's type of queues, if it can be of that."""
+        kind = self._topology.default_queue_type
+        if kind != QUORUM or self._is_generated or cannot_be_quorum(properties):
+            return properties
+        return QueueProperties(
+            properties.durable,
+            properties.exclusive,
+            properties.auto_delete,
+            with_default_type(properties.arguments, kind),
+        )
 
     def start(self) -> Progress:
         """Compare with the queue that is there, or make one."""
@@ -112,6 +126,7 @@ class DeclareQueue(Operation):
         self._access.check_configure("queue", name)
         if queue is not None:
             self._check_same(queue)
+            topology.surroundings.churn.queues_declared += 1
             topology.queue_used(queue)
             self._done(queue)
             return Progress.DONE
@@ -128,16 +143,21 @@ class DeclareQueue(Operation):
                 level_count,
             )
             topology.surroundings.catalogue.stage(statements, self)
+            topology.coming_queue_count += 1
+            self._is_coming = True
             return Progress.IN_FLIGHT
         self._make(topology.surroundings.take_transient_id(level_count))
         return Progress.DONE
 
     def finish(self, row_ids: list[int]) -> None:
         """The row is there: make the queue with its id."""
+        self._topology.coming_queue_count -= 1
         self._make(row_ids[0])
 
     def fail(self, error: AmqpError) -> None:
         """There is no such queue now."""
+        if self._is_coming:
+            self._topology.coming_queue_count -= 1
         self._done(error)
 
     def after(self) -> None:
@@ -155,6 +175,8 @@ class DeclareQueue(Operation):
             owner,
             properties.arguments,
         )
+        self._topology.surroundings.churn.queues_declared += 1
+        self._topology.surroundings.churn.queues_created += 1
         ignored = not_applied(properties.arguments.table)
         if ignored:
             logger.warning(
@@ -198,22 +220,34 @@ class DeclareQueue(Operation):
         if dead_letters is not None:
             access.check_read("queue", self._name)
             access.check_write("exchange", dead_letters)
+        self._check_limit()
         check_queue_arguments(arguments, resource)
         if queue_type(arguments.table) == QUORUM:
             self._check_quorum(resource)
 
     def _check_quorum(self, resource: str) -> None:
         """A quorum queue outlives connections, consumers and restarts."""
-        properties = self._properties
-        wrong = ""
-        if properties.auto_delete:
-            wrong = "auto-delete"
-        elif properties.exclusive:
-            wrong = "exclusive-owner"
-        elif not properties.durable:
-            wrong = "non-durable"
+        wrong = cannot_be_quorum(self._properties)
         if wrong:
             raise PreconditionFailed(f"invalid property '{wrong}' for {resource}")
+
+    def _check_limit(self) -> None:
+        topology = self._topology
+        limit = topology.surroundings.admission.queue_limit(topology.name)
+        if 0 <= limit <= len(topology.queues) + topology.coming_queue_count:
+            raise PreconditionFailed(
+                f"cannot declare queue '{self._name}': queue limit in vhost "
+                f"'{topology.name}' ({limit}) is reached"
+            )
+
+
+def cannot_be_quorum(properties: QueueProperties) -> str:
+    """What a quorum queue cannot be, and these properties make it; else empty."""
+    if properties.auto_delete:
+        return "auto-delete"
+    if properties.exclusive:
+        return "exclusive-owner"
+    return "" if properties.durable else "non-durable"
 
 
 @final

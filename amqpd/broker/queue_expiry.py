@@ -1,4 +1,4 @@
-"""The end of a queue that nobody uses (x-expires).
+"""The end of a queue that nobody uses (`expires`).
 
 A queue is in use while it has consumers. Without, its clock begins when the last one
 goes, and anew with every declaration, passive ones too, and every basic.get; publishing
@@ -37,9 +37,12 @@ class QueueExpiry(Timed):
         return self._deadline_ms
 
     def on_due(self, now_ms: i64) -> i64:
-        """Delete the queue, unless it has been used meanwhile or is in use."""
+        """Delete the queue, unless it has been used meanwhile or is in use.
+
+        Or has got another clock: a policy has changed.
+        """
         queue = self._queue
-        if queue.is_deleted or queue.consumer_count:
+        if queue.is_deleted or queue.consumer_count or queue.expiry is not self:
             return NEVER_MS
         if now_ms >= self._deadline_ms:
             logger.info(

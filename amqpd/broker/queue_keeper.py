@@ -40,10 +40,11 @@ from amqpd.broker.delivery import Reference, ReferenceOwner
 from amqpd.broker.dispatch import VISIT_MESSAGES_MAX, VISIT_SIZE_MAX
 from amqpd.broker.errors import ResourceError
 from amqpd.broker.keeper import Keeper, KeepersRound
-from amqpd.broker.limits import Limits, Overflow, RetryType
+from amqpd.broker.limits import Overflow, RetryType
 from amqpd.broker.message import Message
 from amqpd.broker.priority_queue import PriorityQueue
 from amqpd.broker.queue import Queue
+from amqpd.broker.queue_rules import QueueRules
 from amqpd.broker.timers import NEVER_MS, Timed, Timers
 from store.cold_deadlines import RunDeadlines
 from store.record import Returned
@@ -55,6 +56,8 @@ COLD_MAX: Final = 500
 COLD_READ_MAX: Final = 64
 # So many are ready again at a time.
 RETRY_COUNT_MAX: Final = 64
+# So many are dropped at a time.
+DROP_MAX: Final[i64] = 1000
 # While the disk is full dead letters stay where they are, and are tried again.
 RETRY_MS: Final[i64] = 1000
 
@@ -66,7 +69,7 @@ class QueueKeeper(Keeper):
     def __init__(
         self,
         queue: Queue,
-        limits: Limits,
+        rules: QueueRules,
         dead_letters: DeadLetters,
         timers: Timers,
         keepers: KeepersRound,
@@ -76,7 +79,7 @@ class QueueKeeper(Keeper):
         self._queue = queue
         # All levels together, if the queue is one of several.
         self._whole: Queue = queue if face is None else face
-        self._limits = limits
+        self._limits = rules.limits
         self._dead_letters = dead_letters
         self._timers = timers
         self._keepers = keepers
@@ -93,9 +96,20 @@ class QueueKeeper(Keeper):
         self._not_before_ms: dict[int, int] = {}
         # Whether the queue is delivering or expiring: neither begins within the other.
         self._is_busy = False
-        self._is_dead_lettering: bool = limits.dead_letter_exchange is not None
+        self._is_dead_lettering = False
         # Whether nothing needs to be known of a message that is dropped for length.
-        self._drops_unread: bool = not self._is_dead_lettering and limits.size_max < 0
+        self._drops_unread: bool = False
+        # Whether more is too much than was dropped at once.
+        self._is_shortening = False
+        self._adopt(rules)
+
+    def _adopt(self, rules: QueueRules) -> None:
+        queue = self._queue
+        limits = rules.limits
+        self.rules = rules
+        self._limits = limits
+        self._is_dead_lettering = limits.dead_letter_exchange is not None
+        self._drops_unread = not self._is_dead_lettering and limits.size_max < 0
         queue.can_refuse = limits.has_length and (
             limits.overflow is not Overflow.DROP_HEAD
         )
@@ -105,18 +119,32 @@ class QueueKeeper(Keeper):
             or limits.counts_deliveries
             or self._is_dead_lettering
         )
-        queue.has_deadlines = limits.ttl_ms >= 0
-        queue.ready.counts_bodies = limits.size_max >= 0
+        queue.has_deadlines = limits.ttl_ms >= 0 or self._deadlines.next_ms < NEVER_MS
+        queue.ready.count_bodies(limits.size_max >= 0)
+        if not limits.counts_deliveries:
+            self._counts.clear()
         if limits.ttl_ms >= 0:
             # What is there already: the front is looked at when the clock starts.
-            timers.start(self._clock)
+            self._due_ms = NEVER_MS
+            self._timers.start(self._clock)
+
+    def change_rules(self, rules: QueueRules) -> None:
+        """Keep other rules from now on, also for what is in the queue already."""
+        self._adopt(rules)
+        if self._whole is not self._queue:
+            return
+        for part in self._parts():
+            if part is not self._queue and part.keeper is not None:
+                part.keeper.change_rules(rules)
+        if rules.limits.has_length:
+            self._keepers.mark(self)
 
     def for_level(self, level: ReferenceOwner) -> Keeper:
         """Return a keeper for a level of the queue: the lengths are those of all."""
         assert isinstance(level, Queue)
         return QueueKeeper(
             level,
-            self._limits,
+            self.rules,
             self._dead_letters,
             self._timers,
             self._keepers,
@@ -226,7 +254,15 @@ class QueueKeeper(Keeper):
     def _shorten(self) -> None:
         if self._limits.overflow is not Overflow.DROP_HEAD:
             return
+        left = DROP_MAX
+        self._is_shortening = False
         while self._is_too_long(0, 0) and self._whole.ready_count:
+            if left == 0:
+                # Only after a limit was lowered: the rest when others had their turn.
+                self._is_shortening = True
+                self._ring_at(self._timers.now_ms + 1)
+                return
+            left -= 1
             if self._is_stuck or not self._drop_first():
                 return
 
@@ -307,6 +343,8 @@ class QueueKeeper(Keeper):
             self.expire()
             if self._retry is not None:
                 self._put_back_due(self._retry, now_ms)
+            if self._is_shortening:
+                self._shorten()
         finally:
             self._is_ringing = False
         self._whole.wake()

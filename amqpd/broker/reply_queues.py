@@ -20,6 +20,7 @@ from typing import Final, final
 from amqpd.broker.arguments import Arguments
 from amqpd.broker.errors import NotFound
 from amqpd.broker.queue import Queue
+from amqpd.broker.queue_rules import NO_RULES
 from amqpd.broker.topology import Topology, default_route_key
 
 REPLY_TO: Final = "amq.rabbitmq.reply-to"
@@ -49,6 +50,7 @@ class ReplyQueues:
             True,
             None,
             Arguments({}, b""),
+            NO_RULES,
         )
         self._queues[queue.name] = queue
         self._topology.default_routes[default_route_key(queue.name)] = queue

@@ -11,6 +11,7 @@ from typing import Final, final
 from amqpd.auth.permissions import PermissionTable
 from amqpd.auth.users import User
 from amqpd.broker.access import Access
+from amqpd.broker.admission import Admission
 from amqpd.broker.errors import AccessRefused
 from amqpd.broker.exchange import TOPIC, exchange_resource, no_exchange
 from amqpd.broker.message import Message
@@ -36,9 +37,14 @@ class Session(Access):
         vhost: VirtualHost,
         permissions: PermissionTable,
         connection: object,
+        admission: Admission | None = None,
     ) -> None:
         super().__init__(user, vhost.name, permissions, connection)
         self.vhost = vhost
+        # None: of somebody who is not connected, and not counted.
+        self._admission = admission
+        if admission is not None:
+            admission.enter(user.name, vhost.name)
         self.routes = vhost.route_cache(user.name)
 
     def find_route(self, raw: bytes) -> Route:
@@ -117,8 +123,38 @@ class Session(Access):
         self.check_read("queue", name)
         return self.vhost.find_queue(self, name)
 
+    def renew(self, user: User) -> None:
+        """The user has logged in anew: what was remembered may not be true any more."""
+        self.user = user
+        self.routes.clear()
+
+    def enter_channel(self) -> None:
+        """A channel is about to be opened.
+
+        Raises:
+            NotAllowed: the user has as many as it may have.
+        """
+        if self._admission is not None:
+            self._admission.enter_channel(self.user.name)
+
+    def check_consumer(self, count: int) -> None:
+        """Check that a channel with so many consumers may have one more.
+
+        Raises:
+            NotAllowed: it may not.
+        """
+        if self._admission is not None:
+            self._admission.check_consumer(count)
+
+    def leave_channel(self) -> None:
+        """A channel has been closed."""
+        if self._admission is not None:
+            self._admission.leave_channel(self.user.name)
+
     def close(self) -> None:
         """The connection has ended: its exclusive queues end with it."""
+        if self._admission is not None and not self.is_closed:
+            self._admission.leave(self.user.name, self.vhost_name)
         self.is_closed = True
         self.vhost.topology.delete_exclusive_queues(self.connection)
 

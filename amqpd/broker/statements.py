@@ -45,7 +45,29 @@ PUT_PERMISSION: Final = "INSERT OR REPLACE INTO permissions VALUES (?, ?, ?, ?, 
 PUT_TOPIC_PERMISSION: Final = (
     "INSERT OR REPLACE INTO topic_permissions VALUES (?, ?, ?, ?, ?)"
 )
+DELETE_USER: Final = (
+    "DELETE FROM users WHERE name = ?",
+    "DELETE FROM permissions WHERE user = ?",
+    "DELETE FROM topic_permissions WHERE user = ?",
+    "DELETE FROM parameters WHERE component = 'user-limits' AND name = ?",
+)
+DELETE_VHOST: Final = (
+    "DELETE FROM vhosts WHERE name = ?",
+    "DELETE FROM permissions WHERE vhost = ?",
+    "DELETE FROM topic_permissions WHERE vhost = ?",
+    "DELETE FROM parameters WHERE vhost = ?",
+    "DELETE FROM exchanges WHERE vhost = ?",
+    "DELETE FROM queues WHERE vhost = ?",
+    "DELETE FROM bindings WHERE vhost = ?",
+)
+DELETE_PERMISSION: Final = "DELETE FROM permissions WHERE user = ? AND vhost = ?"
+DELETE_TOPIC_PERMISSION: Final = (
+    "DELETE FROM topic_permissions WHERE user = ? AND vhost = ? AND exchange = ?"
+)
 PUT_PARAMETER: Final = "INSERT OR REPLACE INTO parameters VALUES (?, ?, ?, ?)"
+DELETE_PARAMETER: Final = (
+    "DELETE FROM parameters WHERE vhost = ? AND component = ? AND name = ?"
+)
 
 
 def insert_exchange(vhost: str, exchange: Exchange) -> list[Statement]:
@@ -119,6 +141,26 @@ def put_user(
     return [(PUT_USER, (name, password_hash, algorithm, json.dumps(list(tags))))]
 
 
+def delete_vhost(name: str) -> list[Statement]:
+    """A virtual host goes, with everything that is in it and all rights in it."""
+    return [(statement, (name,)) for statement in DELETE_VHOST]
+
+
+def delete_user(name: str) -> list[Statement]:
+    """A user goes, with all rights."""
+    return [(statement, (name,)) for statement in DELETE_USER]
+
+
+def delete_permission(user: str, vhost: str) -> list[Statement]:
+    """A user loses the rights in a virtual host."""
+    return [(DELETE_PERMISSION, (user, vhost))]
+
+
+def delete_topic_permission(user: str, vhost: str, exchange: str) -> list[Statement]:
+    """A user may use all routing keys of an exchange again."""
+    return [(DELETE_TOPIC_PERMISSION, (user, vhost, exchange))]
+
+
 def put_permission(
     user: str, vhost: str, configure: str, write: str, read: str
 ) -> list[Statement]:
@@ -138,6 +180,11 @@ def put_parameter(
 ) -> list[Statement]:
     """A runtime parameter or a policy, kept as it came."""
     return [(PUT_PARAMETER, (vhost, component, name, json.dumps(value)))]
+
+
+def delete_parameter(vhost: str, component: str, name: str) -> list[Statement]:
+    """A runtime parameter or a policy is cleared."""
+    return [(DELETE_PARAMETER, (vhost, component, name))]
 
 
 def _binding_values(vhost: str, binding: Binding) -> tuple[object, ...]:

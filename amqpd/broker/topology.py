@@ -19,7 +19,8 @@ from typing import Final, final
 from mypy_extensions import i64
 
 from amqpd.broker.access import Access
-from amqpd.broker.arguments import EXPIRES, Arguments, priority_level_count
+from amqpd.broker.admission import Admission
+from amqpd.broker.arguments import Arguments, priority_level_count, queue_type
 from amqpd.broker.catalogue import Catalogue, Statement
 from amqpd.broker.dead_letters import DeadLetters
 from amqpd.broker.delay_queue import DelayQueue
@@ -28,16 +29,18 @@ from amqpd.broker.dispatch import Dispatch
 from amqpd.broker.errors import NotFound
 from amqpd.broker.exchange import Exchange, predeclared
 from amqpd.broker.keeper import KeepersRound
-from amqpd.broker.limits import Limits
 from amqpd.broker.operation import OperationLine
 from amqpd.broker.pager import Pager
+from amqpd.broker.policy_table import PolicyTable
 from amqpd.broker.ports import DurabilityWaiter
 from amqpd.broker.priority_queue import PriorityQueue
 from amqpd.broker.queue import Queue
 from amqpd.broker.queue_expiry import QueueExpiry
 from amqpd.broker.queue_keeper import QueueKeeper
 from amqpd.broker.queue_log import FIRST_TRANSIENT_ID
+from amqpd.broker.queue_rules import QueueRules
 from amqpd.broker.statements import delete_exchange, delete_queue
+from amqpd.broker.traffic import Churn, Traffic
 from routing.binding import Binding
 from routing.router import Router
 from store.message_store import MessageStore
@@ -66,6 +69,10 @@ class Surroundings:
         self.queues_by_id: dict[int, Queue] = {}
         self.timers = dispatch.timers
         self.keepers = KeepersRound()
+        self.admission = Admission()
+        # Of channels that have closed; the open ones count for themselves.
+        self.traffic = Traffic()
+        self.churn = Churn()
         # Whether what publishers say in x-death is history, as in RabbitMQ 3.
         self.keeps_published_deaths = True
         self._random_octets = random_octets
@@ -98,6 +105,11 @@ class Topology:
         self.router: Router[Queue] = Router(surroundings.new_seed())
         self.queues: dict[str, Queue] = {}
         self.exchanges: dict[str, Exchange] = {}
+        self.policies = PolicyTable()
+        # The type of queues that are declared without one; None: classic.
+        self.default_queue_type: str | None = None
+        # Queues that are not there yet: their rows are being committed.
+        self.coming_queue_count = 0
         # The octets of ("", name) in basic.publish -> the queue of that name.
         self.default_routes: dict[bytes, Queue] = {}
         self.dead_letters = DeadLetters(
@@ -195,11 +207,11 @@ class Topology:
         arguments: Arguments,
     ) -> Queue:
         """Make a queue and make it known."""
-        queue = self.new_queue(queue_id, name, durable, auto_delete, owner, arguments)
-        expires_ms = arguments.table.get(EXPIRES)
-        if isinstance(expires_ms, int):
-            queue.expiry = QueueExpiry(queue, expires_ms, self.delete_queue_now)
-            self.queue_used(queue)
+        rules = self._queue_rules(name, arguments.table)
+        queue = self.new_queue(
+            queue_id, name, durable, auto_delete, owner, arguments, rules
+        )
+        self._start_clock(queue, rules)
         self.queues[name] = queue
         self.default_routes[default_route_key(name)] = queue
         self.router.add_destination(name, queue)
@@ -218,6 +230,7 @@ class Topology:
         auto_delete: bool,
         owner: object | None,
         arguments: Arguments,
+        rules: QueueRules,
     ) -> Queue:
         """Make a queue that nobody knows yet."""
         surroundings = self.surroundings
@@ -251,7 +264,7 @@ class Topology:
             )
         queue.keeper = QueueKeeper(
             queue,
-            Limits(arguments.table),
+            rules,
             self.dead_letters,
             surroundings.timers,
             surroundings.keepers,
@@ -264,6 +277,7 @@ class Topology:
         A delayed one gets a waiting room, which has that id in the log if the exchange
         is durable.
         """
+        exchange.policy = self.policies.for_exchange(exchange.name)
         self.router.add_exchange(
             exchange.name,
             exchange.type_name,
@@ -298,11 +312,48 @@ class Topology:
         room = self.waiting_rooms.get(exchange_name)
         return 0 if room is None else int(room.delayed_count)
 
+    # -- rules ----------------------------------------------------------------
+
+    def apply_policies(self) -> None:
+        """Policies have changed: whatever has other rules now keeps those at once."""
+        for exchange in self.exchanges.values():
+            exchange.policy = self.policies.for_exchange(exchange.name)
+            self.router.set_alternate(exchange.name, exchange.alternate)
+        for queue in list(self.queues.values()):
+            self._apply_to(queue)
+        self.surroundings.keepers.run()
+
+    def _apply_to(self, queue: Queue) -> None:
+        keeper = queue.keeper
+        assert keeper is not None
+        rules = self._queue_rules(queue.name, queue.arguments)
+        before = keeper.rules
+        if before.has_effect_of(rules):
+            # Only the names are others, if anything.
+            keeper.rules = rules
+            return
+        keeper.change_rules(rules)
+        if before.expires_ms != rules.expires_ms:
+            self._start_clock(queue, rules)
+        for consumer in queue.consumers:
+            consumer.on_rules_changed()
+
+    def _queue_rules(self, name: str, table: dict[str, object]) -> QueueRules:
+        effective = self.policies.for_queue(queue_type(table), name)
+        return QueueRules(table, effective)
+
+    def _start_clock(self, queue: Queue, rules: QueueRules) -> None:
+        queue.expiry = None
+        if rules.expires_ms > 0:
+            queue.expiry = QueueExpiry(queue, rules.expires_ms, self.delete_queue_now)
+            self.queue_used(queue)
+
     # -- going ----------------------------------------------------------------
 
     def take_out_queue(self, queue: Queue) -> list[Binding]:
         """Forget a queue's name and bindings; the queue itself is left as it is."""
         name = queue.name
+        self.surroundings.churn.queues_deleted += 1
         del self.queues[name]
         del self.default_routes[default_route_key(name)]
         self.leaving.discard(name)

@@ -7,6 +7,7 @@ the operations do is in `queue_changes`, `exchange_changes` and `binding_changes
 is declared is in `topology`.
 """
 
+import itertools
 from typing import final
 
 from amqpd.broker.access import Access
@@ -31,6 +32,7 @@ from amqpd.broker.queue_changes import (
 from amqpd.broker.reply_queues import ReplyQueues
 from amqpd.broker.routes import RouteCache
 from amqpd.broker.topology import Surroundings, Topology
+from amqpd.broker.vhost_metadata import NO_METADATA, VhostMetadata
 from routing.binding import Binding
 from routing.router import Router
 
@@ -41,11 +43,22 @@ class VirtualHost:
 
     def __init__(self, name: str, surroundings: Surroundings) -> None:
         self.name = name
+        self._metadata = NO_METADATA
         self.topology = Topology(name, surroundings)
         self.surroundings = surroundings
         self.reply_queues = ReplyQueues(self.topology)
         # By user, since a remembered route is also a verdict on that user.
         self._route_caches: dict[str, RouteCache] = {}
+
+    @property
+    def metadata(self) -> VhostMetadata:
+        """What is known of it besides its name; it is replaced as a whole."""
+        return self._metadata
+
+    @metadata.setter
+    def metadata(self, metadata: VhostMetadata) -> None:
+        self._metadata = metadata
+        self.topology.default_queue_type = metadata.default_queue_type
 
     @property
     def queues(self) -> dict[str, Queue]:
@@ -137,6 +150,16 @@ class VirtualHost:
     def delete_queue_now(self, queue: Queue) -> None:
         """Delete a queue whatever the disk does. Twice is once."""
         self.topology.delete_queue_now(queue)
+
+    def drop_queues(self, count: int) -> bool:
+        """Of a virtual host that is deleted: drop so many queues.
+
+        Returns whether there are more.
+        """
+        queues = self.topology.queues
+        for name in list(itertools.islice(queues, count)):
+            self.topology.delete_queue_now(queues[name])
+        return bool(queues)
 
     def queue_used(self, queue: Queue) -> None:
         """A client got a message from it, or asked for one."""

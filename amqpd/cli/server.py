@@ -1,7 +1,8 @@
 """The command `amqpd`: serve, look at the configuration, ask whether it is alive.
 
     amqpd serve [--config FILE] [--data-dir DIR] [--host HOST]... [--port PORT]
-                [--prometheus-port PORT] [--log-level LEVEL] [--log-format FORMAT]
+                [--http-port PORT] [--prometheus-port PORT]
+                [--log-level LEVEL] [--log-format FORMAT]
     amqpd config check|show [the same flags]
     amqpd ping [--host HOST] [--port PORT]
     amqpd store inspect|verify|repair DIR
@@ -34,6 +35,7 @@ _FLAGS: Final = {
     "data_dir": "where messages and metadata are kept",
     "host": "address to listen on, may be repeated; localhost is 127.0.0.1 and ::1",
     "port": "port to listen on; 0 takes a free one",
+    "http.port": "port of the management API, on the same addresses; 0 is none",
     "prometheus.port": "port of /metrics, on the same addresses; 0 is none",
     "log.level": "the least important record that is written",
     "log.format": "how records look",

@@ -19,6 +19,7 @@ from amqpd.broker.timers import NEVER_MS
 from amqpd.clock import Clock
 from amqpd.net.disk import Disk
 from amqpd.net.garbage import GarbageRounds
+from amqpd.net.resources import ResourceWatch
 from amqpd.protocol.output import OutputQueue
 from amqpd.protocol.ports import PendingConnections
 
@@ -63,6 +64,8 @@ class Ticker:
         # The longest turn since the start.
         self.turn_seconds_max = 0.0
         self.garbage = GarbageRounds(loop.time())
+        # None: nobody looks, no alarm ever comes.
+        self.resources: ResourceWatch | None = None
         self._broker = broker
         self._clock = clock
         self._loop = loop
@@ -101,6 +104,8 @@ class Ticker:
         now_ms = self.now_ms()
         for client in members():
             client.on_time(now_ms)
+        if self.resources is not None and self.resources.look(now_ms):
+            self.wake()
         if self.outputs.has_work() or self._broker.timers.has_starting:
             # Heartbeats, or a queue that was loaded: nothing else may happen for long.
             self.wake()
@@ -113,6 +118,8 @@ class Ticker:
         started = time.perf_counter()
         self._is_scheduled = False
         now_ms = self.now_ms()
+        if self.resources is not None:
+            self.resources.look(now_ms)
         if now_ms >= self._due_ms or self._broker.timers.has_starting:
             self._do_what_is_due(now_ms)
         feed_deadline = started + FEED_SECONDS_MAX

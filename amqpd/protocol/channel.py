@@ -15,8 +15,9 @@ from mypy_extensions import i64
 from pamqp import commands
 from pamqp.base import Frame
 
-from amqpd.broker.arguments import QUORUM, Arguments, queue_type
+from amqpd.broker.arguments import Arguments
 from amqpd.broker.delivery import FAILED, REJECTED, REQUEUED
+from amqpd.broker.direct import check_get
 from amqpd.broker.durability import Durability
 from amqpd.broker.errors import (
     AmqpError,
@@ -24,11 +25,11 @@ from amqpd.broker.errors import (
     NotAllowed,
     NotImplementedHere,
     PreconditionFailed,
-    ResourceLocked,
 )
 from amqpd.broker.queue import Queue
 from amqpd.broker.reply_queues import REPLY_TO
 from amqpd.broker.session import Session
+from amqpd.broker.traffic import Traffic
 from amqpd.protocol import consumer_arguments, declaring
 from amqpd.protocol.consuming import ChannelConsumer, Consuming
 from amqpd.protocol.delivery_timeout import DeliveryTimeout
@@ -62,14 +63,19 @@ class Channel(ChannelFace):
         touched: list[Publishing],
     ) -> None:
         super().__init__(number, session)
+        self.traffic = Traffic()
         self.publishing = Publishing(
-            number, session, output, durability, body_size_max, touched
+            number, session, output, durability, body_size_max, touched, self.traffic
         )
-        self.consuming = Consuming(number, output, connection)
+        self.consuming = Consuming(number, output, connection, self.traffic)
+        self._surroundings = session.vhost.surroundings
+        self._surroundings.churn.channels_opened += 1
         self.durability = durability
         # We closed it: everything but the client's close and close-ok is ignored.
         self.is_closing = False
         self.is_closed = False
+        # An alarm is on: its frames are looked at one by one.
+        self.is_guarded = False
         # Frames that came while it was held, and their size.
         self.kept: list[bytes] = []
         self.kept_size: i64 = 0
@@ -105,15 +111,31 @@ class Channel(ChannelFace):
         """The reply is written; go on with the frames that were kept."""
         self.is_held = False
         if not self.is_closed:
-            self.is_ready = True
+            self.is_ready = not self.is_guarded
             self.consuming.release()
             self._connection.resume_channel(self.number)
+
+    def guard(self) -> None:
+        """An alarm is on: nothing is to be published unseen."""
+        self.is_guarded = True
+        self.is_ready = False
+
+    def unguard(self) -> None:
+        """Frames may be processed as they come, unless they wait for another reason."""
+        self.is_guarded = False
+        self.is_ready = not self.is_held and not self.is_closing
 
     def fail(self, error: AmqpError) -> None:
         """Close the channel or the connection: what was held for has failed."""
         self.is_held = False
         if not self.is_closed:
             self._connection.fail_channel(self.number, error, self._method_id)
+
+    def cancel_forbidden(self) -> None:
+        """End the consumers that the user has lost the right to."""
+        exempt = self.publishing.reply_queue
+        for queue in self.consuming.cancel_forbidden(self.session, exempt):
+            self.session.vhost.queue_unused(queue)
 
     def keep(self, frame: bytes) -> None:
         """Keep a frame for when the channel is not held any more."""
@@ -129,6 +151,7 @@ class Channel(ChannelFace):
 
     def close(self) -> None:
         """End everything on the channel; unacked messages go back to their queues."""
+        is_first = not self.is_closed
         self.is_closed = True
         self.is_held = False
         self.kept = []
@@ -136,6 +159,10 @@ class Channel(ChannelFace):
         self.publishing.close()
         for queue in self.consuming.close():
             self.session.vhost.queue_unused(queue)
+        if is_first:
+            self.session.leave_channel()
+            self._surroundings.churn.channels_closed += 1
+            self._surroundings.traffic.add(self.traffic)
 
 
 # -- the channel itself -------------------------------------------------------
@@ -231,6 +258,7 @@ def _consume(channel: Channel, decoded: Decoded) -> None:
     method = cast(commands.Basic.Consume, decoded.method)
     consuming = channel.consuming
     session = channel.session
+    session.check_consumer(len(consuming.consumers))
     tag = method.consumer_tag or session.new_name(TAG_PREFIX)
     arguments = Arguments(cast(Table, method.arguments or {}), decoded.raw_arguments)
     if method.queue == REPLY_TO:
@@ -239,7 +267,7 @@ def _consume(channel: Channel, decoded: Decoded) -> None:
     if tag in consuming.consumers:
         raise NotAllowed(f"attempt to reuse consumer tag '{tag}'")
     queue = _source(channel, method)
-    timeout_ms = consumer_arguments.timeout_ms(queue, arguments)
+    consumer_arguments.check_timeout(queue, arguments)
     consumer = ChannelConsumer(
         consuming,
         queue,
@@ -252,9 +280,9 @@ def _consume(channel: Channel, decoded: Decoded) -> None:
     )
     queue.add_consumer(consumer)
     consuming.add(consumer)
-    if timeout_ms and not consumer.no_ack:
-        watch = DeliveryTimeout(consuming, consumer, timeout_ms)
-        session.vhost.surroundings.timers.start(watch)
+    if not consumer.no_ack:
+        timers = session.vhost.surroundings.timers
+        consumer.watch = DeliveryTimeout(consuming, consumer, timers)
     if not method.nowait:
         channel.reply(commands.Basic.ConsumeOk(tag))
 
@@ -292,22 +320,14 @@ def _get(channel: Channel, decoded: Decoded) -> None:
     method = cast(commands.Basic.Get, decoded.method)
     session = channel.session
     queue = session.readable_queue(declaring.queue_name(channel, method))
-    _check_get(queue)
+    check_get(queue)
     session.vhost.queue_used(queue)
     reference = queue.get(bool(method.no_ack))
     if reference is None:
+        channel.traffic.get_empty += 1
         channel.reply(commands.Basic.GetEmpty())
     else:
         channel.consuming.write_get_ok(queue, reference, bool(method.no_ack))
-
-
-def _check_get(queue: Queue) -> None:
-    if queue.has_single_active and queue_type(queue.arguments) == QUORUM:
-        raise ResourceLocked(
-            f"cannot obtain access to locked queue '{queue.name}' in vhost "
-            f"'{queue.vhost_name}'. basic.get operations are not supported by quorum "
-            "queues with single active consumer"
-        )
 
 
 def _nack(channel: Channel, decoded: Decoded) -> None:

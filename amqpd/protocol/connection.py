@@ -9,8 +9,6 @@ dispatched in `_walk`; everything else (handshake, closing, channels that are he
 closed or closing) goes through `_take_frame`, one frame at a time.
 """
 
-import logging
-from collections import deque
 from typing import Final, final
 
 from librt.strings import read_i64_be
@@ -23,33 +21,26 @@ from amqpd.broker.errors import (
     AmqpError,
     ChannelError,
     ChannelException,
-    NotAllowed,
     NotImplementedHere,
     UnexpectedFrame,
 )
+from amqpd.broker.ports import AlarmWaiter
 from amqpd.broker.session import Session
 from amqpd.protocol.channel import Channel
 from amqpd.protocol.control import ConnectionOptions, Control
-from amqpd.protocol.errors import close_method
+from amqpd.protocol.errors import close_method, log_closed_channel, log_unforeseen
+from amqpd.protocol.frame_shape import check_names, check_shape, no_frame_end
+from amqpd.protocol.intake import Chunk, Intake
 from amqpd.protocol.lifecycle import State
 from amqpd.protocol.output import Output
+from amqpd.protocol.parking import BEHIND, PARKED, Parking
 from amqpd.protocol.ports import ConnectionFace, PendingConnections
-from amqpd.protocol.publishing import (
-    EXPECTED_METHOD,
-    HEADER_PAYLOAD_SIZE_MIN,
-    Publishing,
-    check_header,
-)
-from amqpd.wire.errors import (
-    FrameMalformed,
-    FrameUnknown,
-    SyntaxMalformed,
-    WireError,
-)
+from amqpd.protocol.presence import Presence
+from amqpd.protocol.publishing import EXPECTED_METHOD, Publishing
+from amqpd.protocol.whole_content import content_end
+from amqpd.wire.errors import FrameMalformed, SyntaxMalformed
 from amqpd.wire.frames import (
-    BODY,
     FRAME_END,
-    FRAMED_BODY_SIZE_MAX,
     HEAD_SIZE,
     HEADER,
     HEARTBEAT,
@@ -57,8 +48,6 @@ from amqpd.wire.frames import (
     OVERHEAD,
     PROTOCOL_HEADER,
     SIZE_FUDGE,
-    UNKNOWN_FRAME,
-    PartialFrame,
     byte_at,
     check_head,
     described,
@@ -69,22 +58,20 @@ from amqpd.wire.frames import (
 from amqpd.wire.methods import decode_method, encode_method
 from amqpd.wire.properties import walk_properties
 
-logger = logging.getLogger("amqpd.connection")
-
 # One call processes at most so much: 1 a frame, 1 an enqueue, 1 a KiB.
 UNITS_PER_TURN: Final[i64] = 2000
 # What held channels keep before the socket is not read any more.
 KEPT_SIZE_MAX: Final[i64] = 1024 * 1024
 
-# A method has two ids, a content header class, weight and body size.
-METHOD_SIZE_MIN: Final[i64] = 4
-HEADER_SIZE_MIN: Final[i64] = 12
 # Frame head and end, class, method, ticket, two empty names, flags.
 PUBLISH_SIZE_MIN: Final[i64] = OVERHEAD + 9
 
 BASIC_PUBLISH: Final[i64] = 0x003C0028
 BASIC_ACK: Final[i64] = 0x003C0050
+# Two ids, a tag, a bit.
+ACK_FRAME_SIZE: Final[i64] = OVERHEAD + 13
 ACCESS_REQUEST: Final[i64] = 0x001E000A
+CONNECTION_CLOSE: Final[i64] = 0x000A0032
 CHANNEL_OPEN: Final[i64] = 0x0014000A
 CHANNEL_CLOSE: Final[i64] = 0x00140028
 CHANNEL_CLOSE_OK: Final[i64] = 0x00140029
@@ -94,21 +81,7 @@ ACCESS_REQUEST_OK: Final = b"\x00\x1e\x00\x0b\x00\x01"
 
 
 @final
-class Chunk:
-    """Octets that are being processed, and how far."""
-
-    __slots__ = ("data", "is_stream", "offset")
-
-    def __init__(self, data: bytes, offset: i64, is_stream: bool) -> None:
-        self.data = data
-        self.offset: i64 = offset
-        # From the socket, so it may end in the middle of a frame. False: frames that
-        # a held channel kept.
-        self.is_stream = is_stream
-
-
-@final
-class Connection(ConnectionFace):
+class Connection(ConnectionFace, AlarmWaiter):
     """One client's connection."""
 
     def __init__(
@@ -128,7 +101,6 @@ class Connection(ConnectionFace):
             broker, options, output, name, peer_is_loopback, self, now_ms
         )
         self.channels: dict[int, Channel] = {}
-        self.bytes_in: i64 = 0
         self._broker = broker
         self._body_size_max: i64 = options.body_size_max
         self._pending = pending
@@ -137,12 +109,12 @@ class Connection(ConnectionFace):
         self._size_max: i64 = output.frame_max + SIZE_FUDGE - OVERHEAD
         self._is_open = False
         self._is_released = False
-        self._partial = PartialFrame()
         self._greeting = b""
-        # What is being processed; the last one is on top.
-        self._chunks: list[Chunk] = []
-        self._incoming: deque[bytes] = deque()
+        self._intake = Intake()
         self._kept_size: i64 = 0
+        self._alarms = broker.alarms
+        # While an alarm is on, what has been published since.
+        self._parking: Parking | None = None
         self._touched: list[Publishing] = []
         self._units: i64 = 0
         self._now_ms: i64 = now_ms
@@ -157,20 +129,20 @@ class Connection(ConnectionFace):
         self.bytes_in += len(data)
         if self._is_released and self.control.state is not State.AWAIT_CLOSE_OK:
             return
-        self._incoming.append(data)
-        if not self._chunks:
+        self._intake.reads.append(data)
+        if not self._intake.chunks:
             self.advance(now_ms)
 
     def has_backlog(self) -> bool:
         """Whether there is something to process that `advance` has not come to."""
-        return bool(self._chunks) or bool(self._incoming)
+        return self._intake.has_work()
 
     def may_read(self) -> bool:
         """Whether the socket may be read."""
         return (
-            not self._chunks
-            and not self._incoming
+            self._intake.is_empty()
             and self._kept_size < KEPT_SIZE_MAX
+            and (self._parking is None or not self._parking.is_full)
             and self.output.may_read()
         )
 
@@ -180,19 +152,26 @@ class Connection(ConnectionFace):
         self._now_ms = now_ms
         if self._session is not None:
             self._session.refresh_routes()
-        while self._units > 0 and self.has_backlog():
+        if self._alarms.is_on and self._parking is None:
+            self._begin_parking()
+        intake = self._intake
+        while self._units > 0 and intake.has_work():
             try:
-                if self._chunks:
-                    self._walk(self._chunks[-1])
+                if intake.chunks:
+                    self._walk(intake.chunks[-1])
                 else:
-                    self._begin_read(self._incoming.popleft())
+                    self._begin_read(intake.reads.popleft())
             except Exception as error:  # noqa: BLE001 - it is logged there
                 self._on_error(error)
+        self._hand_over()
+        if self.has_backlog():
+            self._pending.add(self)
+
+    def _hand_over(self) -> None:
+        """Give the numbers that wait for the disk to the log."""
         for publishing in self._touched:
             publishing.hand_over_waiting()
         self._touched.clear()
-        if self.has_backlog():
-            self._pending.add(self)
 
     def _on_error(self, error: Exception) -> None:
         """Close what the error says; one that nobody foresaw is ours and is logged."""
@@ -202,13 +181,7 @@ class Connection(ConnectionFace):
         if isinstance(error, FrameMalformed):
             # What cannot be taken apart names no method.
             self._method_id = 0
-        elif not isinstance(error, (AmqpError, WireError)):
-            logger.error(
-                "connection %s: internal error",
-                self.name,
-                exc_info=error,
-                extra={"connection": self.name},
-            )
+        log_unforeseen(error, self.name)
         self._fail(error)
 
     def _begin_read(self, data: bytes) -> None:
@@ -222,17 +195,9 @@ class Connection(ConnectionFace):
                     self._greeting[: len(PROTOCOL_HEADER)]
                 )
                 if self.control.is_closed:
-                    self._drop_input()
                     self.release()
                     return
-        taken: i64 = 0
-        if self._partial:
-            taken = self._partial.take_from(data)
-        if taken < len(data):
-            self._chunks.append(Chunk(data, taken, True))
-        frame = self._partial.whole()
-        if frame is not None:
-            self._chunks.append(Chunk(frame, 0, True))
+        self._intake.begin(data)
 
     def _walk(self, chunk: Chunk) -> None:
         """Process frame after frame until the budget or the chunk is used up."""
@@ -243,17 +208,17 @@ class Connection(ConnectionFace):
         channel: Channel | None = None
         while self._units > 0:
             if end - pos < OVERHEAD:
-                self._end_chunk(chunk, pos)
+                self._intake.end(chunk, pos, self._size_max)
                 return
             size = read_u32(data, pos + 3)
             if size > self._size_max:
                 check_head(data, pos, self._size_max)
             after = pos + size + OVERHEAD
             if after > end:
-                self._end_chunk(chunk, pos)
+                self._intake.end(chunk, pos, self._size_max)
                 return
             if byte_at(data, after - 1) != FRAME_END:
-                raise _no_frame_end(data, pos, after)
+                raise no_frame_end(data, pos, after)
             chunk.offset = after
             self._units -= 1 + (size >> 10)
             if read_u16(data, pos + 1) != number:
@@ -282,15 +247,13 @@ class Connection(ConnectionFace):
             else:
                 self._take_frame(channel, frame_type, data[pos:after])
                 number = -1
-            if number == -1 and (not self._chunks or self._chunks[-1] is not chunk):
+            if number == -1 and not self._is_on_top(chunk):
                 return
             pos = chunk.offset
 
-    def _end_chunk(self, chunk: Chunk, pos: i64) -> None:
-        """What is left, if anything, is the beginning of a frame."""
-        self._chunks.pop()
-        if chunk.is_stream and pos < len(chunk.data):
-            self._partial.start(chunk.data[pos:], self._size_max)
+    def _is_on_top(self, chunk: Chunk) -> bool:
+        intake = self._intake
+        return intake.has_work() and intake.chunks[-1] is chunk
 
     def _publish(self, channel: Channel, chunk: Chunk, pos: i64, after: i64) -> None:
         """A basic.publish; if its whole content lies behind it, that too."""
@@ -305,11 +268,13 @@ class Connection(ConnectionFace):
         named = byte_at(data, pos + 13) != 0
         route = routes.by_name.get(raw) if named else routes.by_default.get(raw)
         if route is None or not route.is_current():
-            _check_names(raw)
+            check_names(raw)
             route = channel.session.find_route(raw)
         mandatory = flags & 1 != 0
         publishing = channel.publishing
-        stop = self._content_end(data, after, channel.number)
+        stop = content_end(
+            data, after, channel.number, self._size_max, self._body_size_max
+        )
         if stop == 0:
             publishing.begin(route, mandatory)
             return
@@ -321,41 +286,6 @@ class Connection(ConnectionFace):
         )
         self._units -= 2 + enqueued + ((stop - after) >> 10)
 
-    def _content_end(self, data: bytes, header: i64, number: i64) -> i64:
-        """Where the content ends that begins at `header`, if it is to be kept so.
-
-        0: it is not all there, or not in the canonical form, or not acceptable. Then it
-        is taken frame by frame, which finds out what is the matter.
-        """
-        end: i64 = len(data)
-        if end - header < HEADER_PAYLOAD_SIZE_MIN + OVERHEAD:
-            return 0
-        body = header + read_u32(data, header + 3) + OVERHEAD
-        if (
-            body > end
-            or body - header > self._size_max
-            or body - header < HEADER_PAYLOAD_SIZE_MIN + OVERHEAD
-            or byte_at(data, header) != HEADER
-            or read_u16(data, header + 1) != number
-            or byte_at(data, body - 1) != FRAME_END
-        ):
-            return 0
-        size = check_header(data, header, body, self._body_size_max)
-        if size == 0:
-            return body
-        stop = body + size + OVERHEAD
-        if (
-            size > FRAMED_BODY_SIZE_MAX
-            or size > self._size_max
-            or stop > end
-            or byte_at(data, body) != BODY
-            or read_u16(data, body + 1) != number
-            or read_u32(data, body + 3) != size
-            or byte_at(data, stop - 1) != FRAME_END
-        ):
-            return 0
-        return stop
-
     # -- one frame at a time --------------------------------------------------
 
     def _take_frame(
@@ -364,7 +294,7 @@ class Connection(ConnectionFace):
         """Take a frame that is not of the common kind."""
         number = self._channel_number
         self._method_id = 0
-        _check_shape(frame_type, frame)
+        check_shape(frame_type, frame)
         if frame_type == HEARTBEAT:
             if number:
                 raise UnexpectedFrame(described(frame_type, b"", ""))
@@ -380,14 +310,18 @@ class Connection(ConnectionFace):
         elif channel.is_held:
             channel.keep(frame)
             self._kept_size += len(frame)
+        elif channel.is_guarded:
+            self._take_guarded(channel, frame_type, frame)
         else:
-            # Content: the methods of a channel that is ready do not come here.
-            if channel.publishing.is_receiving:
-                self._method_id = BASIC_PUBLISH
-            if frame_type == HEADER:
-                channel.publishing.take_header(frame, self._now_ms)
-            else:
-                channel.publishing.take_body(frame, self._now_ms)
+            self._take_now(channel, frame_type, frame)
+
+    def _take_content(self, channel: Channel, frame_type: i64, frame: bytes) -> None:
+        if channel.publishing.is_receiving:
+            self._method_id = BASIC_PUBLISH
+        if frame_type == HEADER:
+            channel.publishing.take_header(frame, self._now_ms)
+        else:
+            channel.publishing.take_body(frame, self._now_ms)
 
     def _take_control_frame(self, frame_type: i64, frame: bytes) -> None:
         if frame_type != METHOD or self._channel_number:
@@ -395,15 +329,21 @@ class Connection(ConnectionFace):
                 return
             self._method_id = 0
             raise UnexpectedFrame(described(frame_type, frame[HEAD_SIZE:-1], ""))
+        if self._method_id == CONNECTION_CLOSE:
+            self._end_parking()
         self.control.take_method(frame[HEAD_SIZE:-1], self._method_id, self._now_ms)
+        self._intake.is_held = self.control.is_waiting
         session = self.control.session
         self._is_open = self.control.state is State.OPEN
         if self._is_open and self._session is None:
             assert session is not None
             self._session = session
+            presence = Presence(
+                self, self.control, session, self.output, self.channels, self._now_ms
+            )
+            self._broker.connections.add(presence, self)
         self._size_max = self.output.frame_max + SIZE_FUDGE - OVERHEAD
         if self.control.is_closed:
-            self._drop_input()
             self.release()
             # The socket is closed by the next write, even if there is nothing to say.
             self.output.writer()
@@ -414,15 +354,11 @@ class Connection(ConnectionFace):
             raise UnexpectedFrame(EXPECTED_METHOD)
         if self._method_id != CHANNEL_OPEN:
             raise ChannelError("expected 'channel.open'")
-        channel_max = self.control.handshake.channel_max
-        if channel_max and len(self.channels) >= channel_max:
-            self._method_id = 0
-            raise NotAllowed(
-                f"number of channels opened ({channel_max}) has reached the "
-                f"negotiated channel_max ({channel_max})"
-            )
+        self._method_id = 0
+        self.control.handshake.check_channels(len(self.channels))
         session = self._session
         assert session is not None
+        session.enter_channel()
         channel = Channel(
             number,
             session,
@@ -433,6 +369,8 @@ class Connection(ConnectionFace):
             self._touched,
         )
         self.channels[number] = channel
+        if self._parking is not None:
+            channel.guard()
         channel.reply(commands.Channel.OpenOk())
 
     def _take_while_closing(self, channel: Channel, frame_type: i64) -> None:
@@ -461,6 +399,98 @@ class Connection(ConnectionFace):
         else:
             channel.handle(int(method_id), decoded)
 
+    # -- while an alarm is on -------------------------------------------------
+
+    def _begin_parking(self) -> None:
+        """From here on every frame of a channel is looked at by `_take_guarded`."""
+        self._parking = Parking(self._alarms, self._body_size_max)
+        self._alarms.wait(self)
+        for channel in self.channels.values():
+            channel.guard()
+
+    def _take_guarded(self, channel: Channel, frame_type: i64, frame: bytes) -> None:
+        """Park a publish and what has to wait behind it; process the rest."""
+        parking = self._parking
+        assert parking is not None
+        number = channel.number
+        if not channel.publishing.is_receiving:
+            verdict = parking.offer(
+                number,
+                frame_type,
+                self._method_id,
+                frame,
+                channel.publishing.transaction is not None,
+            )
+            if verdict == PARKED:
+                self.control.block()
+                return
+            if verdict == BEHIND:
+                self._run_parked(channel, parking.take(number))
+                self._take_frame(self.channels.get(number), frame_type, frame)
+                return
+        self._take_now(channel, frame_type, frame)
+
+    def _take_now(self, channel: Channel, frame_type: i64, frame: bytes) -> None:
+        """Process a frame of an open channel that nothing keeps waiting."""
+        if frame_type != METHOD:
+            self._take_content(channel, frame_type, frame)
+            return
+        if channel.publishing.is_receiving:
+            self._method_id = BASIC_PUBLISH
+            channel.publishing.refuse_method()
+        if self._method_id == BASIC_ACK and len(frame) == ACK_FRAME_SIZE:
+            channel.consuming.ack(i64(read_i64_be(frame, 11)), byte_at(frame, 19) != 0)
+        else:
+            self._take_method(channel, frame[HEAD_SIZE:-1])
+
+    def on_alarms_over(self) -> None:
+        """Publishers go on, with what they have parked first."""
+        parking = self._parking
+        assert parking is not None
+        self._parking = None
+        for channel in self.channels.values():
+            channel.unguard()
+        for number in parking.numbers():
+            self._intake.feed(parking.take(number))
+        if self._intake.has_work():
+            self._pending.add(self)
+        self.control.unblock()
+
+    def _end_parking(self) -> None:
+        """The connection ends: what is parked and complete is published now."""
+        parking = self._parking
+        if parking is None:
+            return
+        self._alarms.forget(self)
+        self._parking = None
+        for number in parking.numbers():
+            try:
+                self._run_parked(self.channels[number], parking.take_whole(number))
+            except Exception as error:  # noqa: BLE001 - it is logged there
+                # The connection ends anyway.
+                log_unforeseen(error, self.name)
+        self._hand_over()
+
+    def _run_parked(self, channel: Channel, frames: bytes) -> None:
+        """Process what a channel has parked at once, since the channel ends.
+
+        That takes no longer than what may be parked: a megabyte, or a message.
+        """
+        channel.unguard()
+        outer, number, method_id = self._intake, self._channel_number, self._method_id
+        self._intake = Intake()
+        self._intake.feed(frames)
+        try:
+            while self._intake.chunks:
+                self._units = UNITS_PER_TURN
+                try:
+                    self._walk(self._intake.chunks[-1])
+                except ChannelException as error:
+                    self._close_channel(self._channel_number, error)
+        finally:
+            self._intake = outer
+        self._channel_number, self._method_id = number, method_id
+
     # -- what channels ask for ------------------------------------------------
 
     def resume_channel(self, number: i64) -> None:
@@ -469,7 +499,7 @@ class Connection(ConnectionFace):
         if channel is None or not channel.kept:
             return
         self._kept_size -= channel.kept_size
-        self._chunks.append(Chunk(channel.take_kept(), 0, False))
+        self._intake.feed(channel.take_kept())
         self._pending.add(self)
 
     def fail_channel(self, number: i64, error: AmqpError, method_id: i64) -> None:
@@ -485,6 +515,21 @@ class Connection(ConnectionFace):
         """Whether the client understands basic.cancel from the server."""
         return self.control.handshake.capabilities.consumer_cancel_notify
 
+    def on_secret_checked(self, is_right: bool) -> None:
+        """Go on with what has come since the password did."""
+        self._now_ms = self._broker.timers.now_ms
+        try:
+            self.control.end_wait(is_right, self._now_ms)
+        except AmqpError as error:
+            self._fail(error)
+        self._intake.is_held = False
+        self._pending.add(self)
+
+    def on_renewed(self) -> None:
+        """The user may be permitted less than before."""
+        for channel in self.channels.values():
+            channel.cancel_forbidden()
+
     # -- the end --------------------------------------------------------------
 
     def close(self, error: AmqpError, now_ms: i64) -> None:
@@ -495,8 +540,9 @@ class Connection(ConnectionFace):
 
     def lose_socket(self, reason: str) -> None:
         """The socket is gone: clean up as if the client had closed everything."""
+        self._intake.drop()
+        self._end_parking()
         self.control.lose_socket(reason)
-        self._drop_input()
         self.output.close()
         self.release()
         # Nothing refers in a circle any more: no collector has to find it.
@@ -507,13 +553,14 @@ class Connection(ConnectionFace):
         """Do what is due; called every now and then."""
         self.control.on_time(now_ms, self.bytes_in, self.output.sent)
         if self.control.is_closed:
-            self._drop_input()
             self.release()
 
     def release(self) -> None:
         """Close all channels and give back what the connection owned; once."""
+        self._intake.drop()
         if self._is_released:
             return
+        self._end_parking()
         self._is_released = True
         self._is_open = False
         channels = list(self.channels.values())
@@ -521,69 +568,32 @@ class Connection(ConnectionFace):
         self._kept_size = 0
         for channel in channels:
             channel.close()
+        self._broker.connections.remove(self)
         if self._session is not None:
             self._session.close()
 
     def _close_channel(self, number: i64, error: ChannelException) -> None:
         channel = self.channels[number]
         self._kept_size -= channel.kept_size
+        if self._parking is not None:
+            self._parking.drop(number)
         # What is settled is answered: nobody can ask for it again.
         channel.publishing.write_answers()
         channel.close()
         channel.is_closing = True
         channel.is_ready = False
         class_id, method_id = divmod(int(self._method_id), 65536)
-        logger.error(
-            "connection %s, channel %d: %s - %s (class %d, method %d)",
-            self.name,
-            number,
-            error.reply_name,
-            error.text,
-            class_id,
-            method_id,
-            extra={"connection": self.name, "channel": int(number)},
-        )
+        method = (class_id, method_id)
+        log_closed_channel(error, self.name, int(number), method)
         self._send(number, close_method(error, class_id, method_id)[1])
 
     def _fail(self, error: Exception) -> None:
         class_id, method_id = divmod(int(self._method_id), 65536)
-        self._drop_input()
+        self._intake.drop()
+        self._end_parking()
         self.control.fail(error, class_id, method_id, self._now_ms)
         self._is_open = False
         self.release()
 
-    def _drop_input(self) -> None:
-        self._chunks.clear()
-        self._incoming.clear()
-        self._partial = PartialFrame()
-
     def _send(self, number: i64, method: Frame) -> None:
         self.output.writer().write(encode_method(int(number), method))
-
-
-def _check_names(raw: bytes) -> None:
-    """Check that `raw` is two short strings and nothing else."""
-    size: i64 = len(raw)
-    key = byte_at(raw, 0) + 1
-    if key >= size or key + 1 + byte_at(raw, key) != size:
-        raise SyntaxMalformed("basic.publish: the names do not fill the frame")
-
-
-def _check_shape(frame_type: i64, frame: bytes) -> None:
-    """Check that a frame is of a known type and long enough to be one."""
-    size = len(frame) - OVERHEAD
-    if (
-        (frame_type == METHOD and size >= METHOD_SIZE_MIN)
-        or (frame_type == HEADER and size >= HEADER_SIZE_MIN)
-        or frame_type == BODY
-        or (frame_type == HEARTBEAT and size == 0)
-    ):
-        return
-    payload = frame[HEAD_SIZE:-1]
-    raise FrameUnknown(described(frame_type, payload, UNKNOWN_FRAME))
-
-
-def _no_frame_end(data: bytes, pos: i64, after: i64) -> FrameMalformed:
-    payload = data[pos + HEAD_SIZE : after - 1]
-    detail = f"{{invalid_frame_end_marker,{byte_at(data, after - 1)}}}"
-    return FrameMalformed(described(byte_at(data, pos), payload, detail))

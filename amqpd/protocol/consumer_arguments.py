@@ -21,18 +21,26 @@ def priority(queue: Queue, arguments: Arguments) -> int:
     return _integer(queue, arguments, "x-priority", 0)
 
 
-def timeout_ms(queue: Queue, arguments: Arguments) -> int:
-    """Return how long a delivery to the consumer may stay unacked; 0 is for ever.
+def check_timeout(queue: Queue, arguments: Arguments) -> None:
+    """Check how long a consumer wants to keep a delivery.
 
     Raises:
         PreconditionFailed: it is no integer, or negative.
     """
-    of_queue = queue.arguments.get(CONSUMER_TIMEOUT)
-    default = of_queue if isinstance(of_queue, int) else 0
-    value = _integer(queue, arguments, CONSUMER_TIMEOUT, default)
+    value = _integer(queue, arguments, CONSUMER_TIMEOUT, 0)
     if value < 0:
         raise _invalid(queue, CONSUMER_TIMEOUT, f"{{value_negative,{value}}}")
-    return value
+
+
+def timeout_ms(queue: Queue, table: dict[str, object]) -> int:
+    """Return how long a delivery may stay unacked by these arguments, as of now.
+
+    0 is for ever. The arguments of the consumer have been checked.
+    """
+    value = table.get(CONSUMER_TIMEOUT)
+    if isinstance(value, int):
+        return value
+    return 0 if queue.keeper is None else int(queue.keeper.rules.consumer_timeout_ms)
 
 
 def _integer(queue: Queue, arguments: Arguments, key: str, default: int) -> int:

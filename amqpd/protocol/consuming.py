@@ -23,6 +23,9 @@ from amqpd.broker.delivery import (
 )
 from amqpd.broker.errors import PreconditionFailed
 from amqpd.broker.queue import Queue
+from amqpd.broker.session import Session
+from amqpd.broker.timers import Timed
+from amqpd.broker.traffic import Traffic
 from amqpd.protocol.output import Output
 from amqpd.protocol.ports import ConnectionFace
 from amqpd.protocol.sending import DeliverHead, write_content, write_get_ok
@@ -33,6 +36,14 @@ from confirms.unacked import Unacked
 
 # So many answers that come too late are known for a channel.
 OVERDUE_MAX: Final = 65536
+
+
+class ConsumerWatch(Timed):
+    """Who watches how long a consumer keeps its deliveries."""
+
+    def on_rules_changed(self) -> None:
+        """The queue may have another timeout now."""
+        raise NotImplementedError
 
 
 @final
@@ -55,6 +66,8 @@ class ChannelConsumer(Consumer):
         self._head = DeliverHead(consuming.number, tag.encode())
         # The same queue, known to be one: the base knows it by its face.
         self.source = queue
+        # Until the subscription ends; then the watch sees to what is unacked by itself.
+        self.watch: ConsumerWatch | None = None
 
     def has_room(self) -> bool:
         """Whether it can take one more message now."""
@@ -76,18 +89,25 @@ class ChannelConsumer(Consumer):
     def deliver(self, reference: Reference) -> None:
         """Write basic.deliver and the content."""
         consuming = self._consuming
+        traffic = consuming.traffic
         if self.no_ack:
             delivery_tag = consuming.unacked.skip(1)
+            traffic.delivered_no_ack += 1
         else:
             delivery_tag = consuming.unacked.add(reference)
             reference.delivery_tag = delivery_tag
             consuming.unacked_count += 1
+            traffic.delivered += 1
         message = reference.message
         output = consuming.output
         out = output.writer()
         out.write(self._head.for_address(message.address))
         write_i64_be(out, delivery_tag)
-        out.append(1 if reference.redelivered else 0)
+        if reference.redelivered:
+            traffic.redelivered += 1
+            out.append(1)
+        else:
+            out.append(0)
         out.write(message.address)
         content = message.content
         if (
@@ -99,6 +119,11 @@ class ChannelConsumer(Consumer):
         else:
             write_content(output, consuming.number, message)
 
+    def on_rules_changed(self) -> None:
+        """The queue may have another timeout now."""
+        if self.watch is not None:
+            self.watch.on_rules_changed()
+
     def on_queue_gone(self) -> None:
         """Forget the subscription; tell the client if it understands that."""
         self._consuming.on_queue_gone(self)
@@ -108,8 +133,15 @@ class ChannelConsumer(Consumer):
 class Consuming:
     """The consuming half of a channel."""
 
-    def __init__(self, number: i64, output: Output, connection: ConnectionFace) -> None:
+    def __init__(
+        self,
+        number: i64,
+        output: Output,
+        connection: ConnectionFace,
+        traffic: Traffic,
+    ) -> None:
         self.number: i64 = number
+        self.traffic = traffic
         self.output = output
         self.unacked: Unacked[Reference] = Unacked()
         self.consumers: dict[str, ChannelConsumer] = {}
@@ -138,15 +170,31 @@ class Consuming:
         consumer = self.consumers.pop(tag, None)
         if consumer is None:
             return None
+        consumer.watch = None
         consumer.source.remove_consumer(consumer)
         return consumer.source
 
     def on_queue_gone(self, consumer: ChannelConsumer) -> None:
         """The queue of a consumer was deleted."""
+        consumer.watch = None
         self.consumers.pop(consumer.tag, None)
         if self._connection.can_be_cancelled():
             method = commands.Basic.Cancel(consumer.tag, True)
             self.output.writer().write(encode_method(self.number, method))
+
+    def cancel_forbidden(self, session: Session, exempt: Queue | None) -> list[Queue]:
+        """End the consumers that the user may not have any more; return their queues.
+
+        Those of `exempt` need no right.
+        """
+        queues: list[Queue] = []
+        for consumer in list(self.consumers.values()):
+            queue = consumer.source
+            if queue is not exempt and not session.may_read("queue", queue.name):
+                queue.remove_consumer(consumer)
+                self.on_queue_gone(consumer)
+                queues.append(queue)
+        return queues
 
     def set_prefetch(self, prefetch: i64) -> None:
         """Change the limit of the whole channel; it applies at once."""
@@ -258,6 +306,8 @@ class Consuming:
 
     def finish(self, references: list[Reference], outcome: i64) -> None:
         """Do with deliveries that have left the ledger what the client has said."""
+        if outcome == ACKED:
+            self.traffic.acked += len(references)
         for reference in references:
             consumer = reference.consumer
             if outcome == ACKED:
@@ -288,9 +338,13 @@ class Consuming:
 
     def write_get_ok(self, queue: Queue, reference: Reference, no_ack: bool) -> None:
         """Answer basic.get with a message that was taken from its queue."""
+        if reference.redelivered:
+            self.traffic.redelivered += 1
         if no_ack:
+            self.traffic.got_no_ack += 1
             delivery_tag = self.unacked.skip(1)
         else:
+            self.traffic.got += 1
             delivery_tag = self.unacked.add(reference)
             reference.delivery_tag = delivery_tag
         write_get_ok(
@@ -306,6 +360,7 @@ class Consuming:
         """End all consumers, requeue all that is unacked; return their queues."""
         queues: list[Queue] = []
         for consumer in self.consumers.values():
+            consumer.watch = None
             consumer.source.remove_consumer(consumer)
             queues.append(consumer.source)
         self.consumers.clear()

@@ -10,18 +10,20 @@ Deliveries carry no time. Every now and then the watch notes which tag would be 
     next   17        40          40          95        timeout 20 s: at 30 s whatever is
                                                        left below 40 is overdue
 
+The queue's timeout may change with a policy; what was noted stays true.
+
 So a delivery costs nothing more than one that nobody watches, and goes back between
 one timeout and the same plus two eighths of it.
 """
 
 import logging
-from collections import deque
 from typing import Final, final
 
 from mypy_extensions import i64
 
-from amqpd.broker.timers import NEVER_MS, Timed
-from amqpd.protocol.consuming import ChannelConsumer, Consuming
+from amqpd.broker.timers import NEVER_MS, Timers
+from amqpd.protocol import consumer_arguments
+from amqpd.protocol.consuming import ChannelConsumer, ConsumerWatch, Consuming
 
 logger = logging.getLogger("amqpd.channel")
 
@@ -42,34 +44,50 @@ class Mark:
 
 
 @final
-class DeliveryTimeout(Timed):
+class DeliveryTimeout(ConsumerWatch):
     """Watches the deliveries of one consumer."""
 
     def __init__(
-        self, consuming: Consuming, consumer: ChannelConsumer, timeout_ms: i64
+        self, consuming: Consuming, consumer: ChannelConsumer, timers: Timers
     ) -> None:
         super().__init__()
         self._consuming = consuming
         self._consumer = consumer
-        self._timeout_ms: i64 = timeout_ms
-        self._interval_ms: i64 = max(timeout_ms // MARKS_PER_TIMEOUT, INTERVAL_MIN_MS)
-        self._marks: deque[Mark] = deque()
+        self._timers = timers
+        self._timeout_ms: i64 = 0
+        self._interval_ms: i64 = 0
+        self._marks: list[Mark] = []
+        self.on_rules_changed()
+
+    def on_rules_changed(self) -> None:
+        """Begin if there is a timeout, or go on with the one that there is now."""
+        consumer = self._consumer
+        timeout_ms = consumer_arguments.timeout_ms(consumer.source, consumer.arguments)
+        if timeout_ms == self._timeout_ms:
+            return
+        self._timeout_ms = timeout_ms
+        self._interval_ms = max(timeout_ms // MARKS_PER_TIMEOUT, INTERVAL_MIN_MS)
+        if timeout_ms:
+            self._timers.start(self)
 
     def on_start(self, now_ms: i64) -> i64:
-        """The consumer has just subscribed."""
+        """The consumer has just subscribed, or its timeout has changed."""
         self._mark(now_ms)
         return now_ms + self._interval_ms
 
     def on_due(self, now_ms: i64) -> i64:
         """Give back what is overdue."""
         consumer = self._consumer
-        if consumer.is_cancelled and not consumer.unacked_count:
+        if not self._timeout_ms or (
+            consumer.is_cancelled and not consumer.unacked_count
+        ):
+            self._marks.clear()
             return NEVER_MS
         self._mark(now_ms)
         marks = self._marks
         before_tag: i64 = 0
         while marks and marks[0].time_ms + self._timeout_ms <= now_ms:
-            before_tag = marks.popleft().next_tag
+            before_tag = marks.pop(0).next_tag
         if before_tag:
             self._give_back(before_tag)
         return now_ms + self._interval_ms

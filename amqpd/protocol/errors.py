@@ -6,6 +6,7 @@ so this module names one for each class. Anything else is our own failure: the
 connection is closed with 541 and the details go to the log, not to the peer.
 """
 
+import logging
 from typing import Final
 
 from pamqp import commands
@@ -19,6 +20,8 @@ from amqpd.broker.errors import (
     SyntaxInvalid,
 )
 from amqpd.wire.errors import FrameMalformed, MethodUnknown, SyntaxMalformed, WireError
+
+logger = logging.getLogger("amqpd.connection")
 
 #: A reply text is a short string.
 _REPLY_TEXT_SIZE_MAX: Final = 255
@@ -70,3 +73,29 @@ def reply_text(error: AmqpError) -> str:
         whole = whole[: _REPLY_TEXT_SIZE_MAX - len(_ELLIPSIS)]
         return whole.decode("utf-8", "ignore") + _ELLIPSIS.decode()
     return whole.decode("utf-8")
+
+
+def log_unforeseen(error: Exception, connection: str) -> None:
+    """Log an error that no client can be blamed for: it is ours."""
+    if not isinstance(error, (AmqpError, WireError)):
+        logger.error(
+            "connection %s: internal error",
+            connection,
+            exc_info=error,
+            extra={"connection": connection},
+        )
+
+
+def log_closed_channel(
+    error: ChannelException, connection: str, channel: int, method: tuple[int, int]
+) -> None:
+    """Log why a channel is closed, and at which method."""
+    logger.error(
+        "connection %s, channel %d: %s - %s (class %d, method %d)",
+        connection,
+        channel,
+        error.reply_name,
+        error.text,
+        *method,
+        extra={"connection": connection, "channel": channel},
+    )

@@ -17,6 +17,7 @@ from librt.strings import BytesWriter, read_i64_be
 from mypy_extensions import i64
 
 from amqpd.broker.delay_queue import only_wait, with_a_way
+from amqpd.broker.deposit import check_properties, deposit
 from amqpd.broker.durability import Durability
 from amqpd.broker.errors import PreconditionFailed, UnexpectedFrame
 from amqpd.broker.message import Message
@@ -26,6 +27,7 @@ from amqpd.broker.reply_queues import REPLY_TO
 from amqpd.broker.routes import Route
 from amqpd.broker.sender_selected import selected_keys, without_blind_copies
 from amqpd.broker.session import Session
+from amqpd.broker.traffic import Traffic
 from amqpd.protocol.output import Answerer, Output
 from amqpd.protocol.sending import write_ack, write_return
 from amqpd.protocol.transaction import Transaction
@@ -48,10 +50,7 @@ from amqpd.wire.properties import (
     HAS_REPLY_TO,
     HAS_UNKNOWN_MODE,
     HAS_USER_ID,
-    delivery_mode,
-    expiration,
     reply_to,
-    user_id,
     walk_properties,
     with_reply_to,
 )
@@ -85,6 +84,7 @@ class Publishing(DurabilityWaiter, Answerer):
         durability: Durability,
         body_size_max: i64,
         touched: "list[Publishing]",
+        traffic: Traffic,
     ) -> None:
         self.number: i64 = number
         self.confirms: PublisherConfirms | None = None
@@ -102,6 +102,9 @@ class Publishing(DurabilityWaiter, Answerer):
         self._is_answering = False
         # Who has numbers to hand over when the current read has been processed.
         self._touched = touched
+        self._traffic = traffic
+        # Of the numbers of confirms: those that were answered negatively.
+        self._refused_count: i64 = 0
         # Numbers that wait for the disk and have not been given to the log: 0 is none.
         self._wait_first: i64 = 0
         self._wait_last: i64 = 0
@@ -214,9 +217,10 @@ class Publishing(DurabilityWaiter, Answerer):
         if facts & (HAS_REPLY_TO | HAS_DEATH):
             content = self._rewritten(content, facts)
         message = Message(route.address, content, body, facts, now_ms)
+        self._traffic.receive(message.body_size())
         queues = route.queues
         if facts & (HAS_EXPIRATION | HAS_USER_ID | HAS_UNKNOWN_MODE):
-            self._check_properties(message, now_ms)
+            check_properties(message, self._session.user, now_ms)
         if facts & (HAS_CC | HAS_BCC):
             shown = without_blind_copies(message)
             queues = self._session.route_message(shown, selected_keys(message))
@@ -253,34 +257,29 @@ class Publishing(DurabilityWaiter, Answerer):
                 queue.publish(message)
         if self._keepers.has_work:
             self._keepers.run()
-        if mandatory and not queues:
-            write_return(self._output, self.number, message, NO_ROUTE, b"NO_ROUTE")
+        self._traffic.routed += len(queues)
+        if not queues:
+            self._traffic.unroutable += 1
+            if mandatory:
+                self._traffic.returned += 1
+                write_return(self._output, self.number, message, NO_ROUTE, b"NO_ROUTE")
         if self.confirms is not None:
             self._take_number(self.confirms, message.number >= 0)
         return True
 
     def _offer(self, message: Message, queues: list[Queue]) -> bool:
         """Put a message into those of its queues that do not refuse it."""
-        refusing: list[Queue] = []
-        for queue in queues:
-            if queue.keeper is not None and queue.keeper.refuses(message):
-                refusing.append(queue)
-        taking = [one for one in queues if one not in refusing]
-        message.share_among(max(1, len(taking)))
-        for queue in taking:
-            queue.publish(message)
-        for queue in refusing:
-            assert queue.keeper is not None
-            queue.keeper.on_refused(message)
-        self._keepers.run()
+        is_taken = deposit(message, queues, self._keepers)
+        self._traffic.routed += len(queues)
         if self.confirms is not None:
-            if refusing:
+            if is_taken:
+                self._take_number(self.confirms, message.number >= 0)
+            else:
                 number = self.confirms.take_number()
                 self.confirms.refuse(number, number)
+                self._refused_count += 1
                 self._answer()
-            else:
-                self._take_number(self.confirms, message.number >= 0)
-        return not refusing
+        return is_taken
 
     def _rewritten(self, content: bytes, facts: i64) -> bytes:
         """The content as the broker lets it be published."""
@@ -298,26 +297,6 @@ class Publishing(DurabilityWaiter, Answerer):
         if queue is None or queue.is_deleted:
             raise PreconditionFailed("fast reply consumer does not exist")
         return with_reply_to(content, queue.name.encode())
-
-    def _check_properties(self, message: Message, now_ms: i64) -> None:
-        content = message.content
-        if message.facts & HAS_USER_ID:
-            claimed = user_id(content, HEAD_SIZE)
-            user = self._session.user
-            if claimed != user.name.encode() and "impersonator" not in user.tags:
-                raise PreconditionFailed(
-                    f"user_id property set to '{claimed.decode(errors='replace')}' "
-                    f"but authenticated user was '{user.name}'"
-                )
-        if message.facts & HAS_EXPIRATION:
-            message.expires_ms = now_ms + milliseconds(
-                expiration(content, HEAD_SIZE).decode(errors="replace")
-            )
-        if message.facts & HAS_UNKNOWN_MODE:
-            mode = delivery_mode(content, HEAD_SIZE)
-            raise PreconditionFailed(
-                f"invalid message: {{delivery_mode_unknown,{mode}}}"
-            )
 
     # -- confirms -------------------------------------------------------------
 
@@ -352,6 +331,7 @@ class Publishing(DurabilityWaiter, Answerer):
         """The disk would not take these numbers."""
         if self.confirms is not None:
             self.confirms.refuse(first, last)
+            self._refused_count += last - first + 1
             self._answer()
 
     def write_answers(self) -> None:
@@ -373,10 +353,20 @@ class Publishing(DurabilityWaiter, Answerer):
             self._is_answering = True
             self._output.add_answerer(self)
 
+    def count_confirms(self) -> None:
+        """Fill in what the numbers of confirms say of the traffic."""
+        confirms = self.confirms
+        if confirms is not None:
+            taken = confirms.next_number - 1
+            answered = taken - confirms.unanswered_count
+            self._traffic.received_to_confirm = taken
+            self._traffic.confirmed = max(0, answered - self._refused_count)
+
     def close(self) -> None:
         """The channel is closed: nobody is answered any more."""
         self.hand_over_waiting()
         self.abandon()
+        self.count_confirms()
         self.confirms = None
         self.transaction = None
         self.reply_queue = None
@@ -408,35 +398,6 @@ def check_header(data: bytes, start: i64, end: i64, body_size_max: i64) -> i64:
             f"{body_size_max}"
         )
     return size
-
-
-def milliseconds(text: str) -> int:
-    """The value of an `expiration` property.
-
-    Raises:
-        PreconditionFailed: it is not a number of milliseconds (RabbitMQ's texts).
-    """
-    digits = text[1:] if text[:1] in ("-", "+") else text
-    count = 0
-    while count < len(digits) and digits[count] in "0123456789":
-        count += 1
-    if count == 0:
-        raise PreconditionFailed(f"invalid expiration '{text}': no_integer")
-    if count < len(digits):
-        rest = digits[count:]
-        raise PreconditionFailed(
-            f"invalid expiration '{text}': {{leftover_string,\"{rest}\"}}"
-        )
-    value = int(text)
-    if value < 0:
-        raise PreconditionFailed(
-            f"invalid expiration '{text}': {{value_negative,{value}}}"
-        )
-    return min(value, MILLISECONDS_MAX)
-
-
-# A deadline further away than this (284 years) is no deadline.
-MILLISECONDS_MAX: Final = 1 << 53
 
 
 def _framed(header: bytes, body: bytearray) -> bytes:

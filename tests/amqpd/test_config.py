@@ -98,12 +98,12 @@ def test_a_variable_nobody_knows_is_a_warning() -> None:
 
 
 def test_a_rabbitmq_conf_is_known_by_its_name(tmp_path: Path) -> None:
-    text = "heartbeat = 30\nvm_memory_high_watermark.relative = 0.4\n"
+    text = "heartbeat = 30\nvm_memory_high_watermark_paging_ratio = 0.4\n"
     path = write(tmp_path, text, "rabbitmq.conf")
     loaded = load(path, {}, {})
     assert loaded.config.heartbeat_s == 30
     assert loaded.origins["heartbeat_s"] == f"{path}:1"
-    complaint = "vm_memory_high_watermark.relative has no effect in amqpd"
+    complaint = "vm_memory_high_watermark_paging_ratio has no effect in amqpd"
     assert loaded.warnings == (f"{path}:2: {complaint}",)
 
 

@@ -124,6 +124,42 @@ def test_budgets_are_those_of_the_configuration(open_directory: Open) -> None:
     assert (budgets.cold, budgets.total) == (2_000_000, 3_000_000)
 
 
+def test_limits_of_memory_and_disk_are_those_of_the_configuration(
+    open_directory: Open,
+) -> None:
+    opened = open_directory(
+        **{
+            "memory.available": "1GiB",
+            "memory.high_watermark": "0.5",
+            "disk.free_limit": "10MB",
+        }
+    )
+    alarms = opened.broker.alarms
+    assert alarms.memory_limit == 1 << 29
+    assert alarms.disk_limit == 10_000_000
+    assert opened.broker.pager.budgets.total == int(0.4 * (1 << 30))
+
+
+def test_limits_of_the_node_are_those_of_the_configuration(
+    open_directory: Open,
+) -> None:
+    assert open_directory().broker.admission.node_limits.connection_max < 0
+    limits = open_directory(
+        connection_max="1", channel_max_per_node="2", consumer_max_per_channel="3"
+    ).broker.admission.node_limits
+    assert limits.node.startswith("amqpd@")
+    assert (limits.connection_max, limits.channel_max) == (1, 2)
+    assert limits.consumer_max_per_channel == 3
+
+
+def test_available_memory_may_be_a_share_of_what_there_is(
+    open_directory: Open,
+) -> None:
+    whole = open_directory().broker.alarms.memory_total
+    half = open_directory(**{"memory.available": "0.5"}).broker.alarms.memory_total
+    assert half == whole // 2
+
+
 def test_without_a_budget_messages_may_take_a_share_of_the_memory(
     open_directory: Open,
 ) -> None:

@@ -26,6 +26,19 @@ def settings(conf: RabbitmqConf) -> dict[str, str]:
         ("log.console.formatter = plaintext", {"log.format": "text"}),
         ("cluster_name = blue", {"cluster_name": "blue"}),
         ("prometheus.tcp.port = 15693", {"prometheus.port": "15693"}),
+        ("vm_memory_high_watermark.relative = 1", {"memory.high_watermark": "1.0"}),
+        ("vm_memory_high_watermark.relative = 0.4", {"memory.high_watermark": "0.4"}),
+        (
+            "vm_memory_high_watermark.absolute = 2GB",
+            {"memory.high_watermark": "2GB"},
+        ),
+        ("connection_max = 100", {"connection_max": "100"}),
+        ("connection_max = infinity", {}),
+        ("channel_max_per_node = 7", {"channel_max_per_node": "7"}),
+        ("consumer_max_per_channel = 3", {"consumer_max_per_channel": "3"}),
+        ("disk_free_limit.absolute = 1GiB", {"disk.free_limit": "1GiB"}),
+        ("disk_free_limit.relative = 2", {"disk.free_limit": "2.0"}),
+        ("total_memory_available_override_value = 1G", {"memory.available": "1G"}),
     ],
 )
 def test_a_known_key_becomes_our_setting(line: str, expected: dict[str, str]) -> None:
@@ -77,9 +90,9 @@ def test_loopback_users_are_guest_and_those_that_are_added(
 
 
 def test_unknown_keys_are_given_back_with_their_lines() -> None:
-    text = "# limits\n\nvm_memory_high_watermark.relative = 0.4\nheartbeat = 5\nx.y = 1"
+    text = "# limits\n\nmqtt.prefetch = 10\nheartbeat = 5\nx.y = 1"
     conf = read_rabbitmq_conf(text, {})
-    assert conf.unknown == [("vm_memory_high_watermark.relative", 3), ("x.y", 5)]
+    assert conf.unknown == [("mqtt.prefetch", 3), ("x.y", 5)]
 
 
 def test_a_key_that_asks_for_what_is_so_anyway_is_not_unknown() -> None:

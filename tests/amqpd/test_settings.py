@@ -7,6 +7,7 @@ import pytest
 from amqpd.settings import (
     BY_KEY,
     SETTINGS,
+    Amount,
     Choice,
     FilePath,
     Integer,
@@ -29,6 +30,11 @@ from amqpd.settings import (
         (TextList(may_be_empty=True), "", ()),
         (FilePath(), "/tmp/x", Path("/tmp/x")),
         (FilePath(), "~/x", Path.home() / "x"),
+        (Amount(), "1024", 1024),
+        (Amount(), "0.6", 0.6),
+        (Amount(), "1GiB", 1 << 30),
+        (Amount(), "1.5 gb", 1_500_000_000),
+        (Amount(), "2k", 2048),
     ],
 )
 def test_a_kind_reads_text(kind: Kind, text: str, value: Value) -> None:
@@ -42,6 +48,9 @@ def test_a_kind_reads_text(kind: Kind, text: str, value: Value) -> None:
         (TextList(may_be_empty=False), ["a", "b"], ("a", "b")),
         (TextList(may_be_empty=False), "a,b", ("a,b",)),
         (FilePath(), "/tmp/x", Path("/tmp/x")),
+        (Amount(), 1024, 1024),
+        (Amount(), 0.6, 0.6),
+        (Amount(), "50MB", 50_000_000),
     ],
 )
 def test_a_kind_reads_toml(kind: Kind, written: object, value: Value) -> None:
@@ -57,6 +66,14 @@ def test_a_kind_reads_toml(kind: Kind, written: object, value: Value) -> None:
         (Choice(("text", "json")), "xml", "must be one of text, json, not 'xml'"),
         (TextList(may_be_empty=False), " , ", "must not be empty"),
         (FilePath(), "", "must not be empty"),
+        (
+            Amount(),
+            "1 pint",
+            (
+                "must be octets (with a unit, like 512MiB) or a share (like 0.6), "
+                "not '1 pint'"
+            ),
+        ),
     ],
 )
 def test_a_kind_says_what_it_takes(kind: Kind, text: str, complaint: str) -> None:
@@ -72,6 +89,8 @@ def test_a_kind_says_what_it_takes(kind: Kind, text: str, complaint: str) -> Non
         (Integer(0, 10), "7"),
         (Text(), 7),
         (Choice(("text",)), 7),
+        (Amount(), True),
+        (Amount(), -1),
         (TextList(may_be_empty=True), [7]),
         (TextList(may_be_empty=True), {"a": 1}),
         (FilePath(), ["x"]),

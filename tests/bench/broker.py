@@ -110,7 +110,7 @@ class BrokerProcess:
 
     def _start(self, log: IO[str]) -> subprocess.Popen[str]:
         serve = [self.command, "serve", "--host", "127.0.0.1", "--port", "0"]
-        serve += ["--prometheus-port", "0"]
+        serve += ["--http-port", "0", "--prometheus-port", "0"]
         with pinned(self.core):
             return subprocess.Popen(
                 [*serve, "--data-dir", str(self.data_directory)],

@@ -57,7 +57,7 @@ def run_serve(*arguments: str, env: dict[str, str]) -> subprocess.Popen[str]:
     return subprocess.Popen(
         [
             *(sys.executable, "-c", bootstrap + "; sys.exit(s.main())", "serve"),
-            *("--prometheus-port", "0", *arguments),
+            *("--http-port", "0", "--prometheus-port", "0", *arguments),
         ],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -296,9 +296,9 @@ def test_the_limits_are_what_the_configuration_says() -> None:
 
 def test_what_the_configuration_ignores_is_in_the_log(tmp_path: Path) -> None:
     path = tmp_path / "rabbitmq.conf"
-    path.write_text("vm_memory_high_watermark.relative = 0.4\n")
+    path.write_text("vm_memory_high_watermark_paging_ratio = 0.4\n")
     with AmqpdServer(args=("--config", str(path))) as server:
-        assert "vm_memory_high_watermark.relative has no effect" in server.log
+        assert "vm_memory_high_watermark_paging_ratio has no effect" in server.log
 
 
 def test_ping_finds_a_running_broker(server: AmqpdServer) -> None:

@@ -197,7 +197,7 @@ def test_a_file_that_is_no_database_is_refused(tmp_path: Path) -> None:
 
 def test_a_database_that_cannot_be_opened_is_not_called_damaged(tmp_path: Path) -> None:
     (tmp_path / "meta.db").mkdir()
-    with pytest.raises(MetadataError, match="cannot open .*meta.db") as raised:
+    with pytest.raises(MetadataError, match="cannot open") as raised:
         opened(tmp_path)
     assert not isinstance(raised.value, MetadataDamaged)
 
@@ -207,7 +207,7 @@ def test_a_database_whose_name_cannot_be_synced_is_not_called_damaged(
 ) -> None:
     filesystem = MemoryFileSystem()
     filesystem.fault = Fault(1, errno.EIO, "sync_directory")
-    with pytest.raises(MetadataError, match="cannot use .*meta.db") as raised:
+    with pytest.raises(MetadataError, match="cannot use") as raised:
         Metadata.open(str(tmp_path / "meta.db"), SCHEMA, 1, filesystem)
     assert not isinstance(raised.value, MetadataDamaged)
 

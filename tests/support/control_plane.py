@@ -22,6 +22,7 @@ from amqpd.broker.arguments import Arguments
 from amqpd.broker.broker import Broker
 from amqpd.broker.errors import AmqpError
 from amqpd.broker.exchange import Exchange
+from amqpd.broker.parameters import POLICY, Parameter
 from amqpd.broker.ports import Step
 from amqpd.broker.queue import Queue
 from amqpd.broker.queue_changes import QueueProperties
@@ -264,6 +265,27 @@ class ControlPlane:
         session.vhost.unbind(
             session, source, destination, to_exchange, key, arguments(table), outcome
         )
+        return outcome
+
+    def put(
+        self, component: str, name: str, value: object, vhost: str = "/"
+    ) -> Outcome:
+        """Set a parameter, a policy or limits."""
+        outcome = Outcome()
+        parameter = Parameter(vhost, component, name, value)
+        self.broker.changes.put(parameter, outcome)
+        return outcome
+
+    def put_policy(self, name: str, definition: Table, **fields: object) -> None:
+        """Set a policy for everything, and commit it."""
+        value = {"pattern": "", "definition": definition, **fields}
+        self.put(POLICY, name, value)
+        self.commit()
+
+    def remove(self, component: str, name: str, vhost: str = "/") -> Outcome:
+        """Clear a parameter, a policy or limits."""
+        outcome = Outcome()
+        self.broker.changes.remove(vhost, component, name, outcome)
         return outcome
 
     def bindings(self) -> set[tuple[str, str, bytes]]:

@@ -132,9 +132,16 @@ def test_topic_permissions_are_read() -> None:
     assert (found.write, found.read) == ("w", "r")
 
 
-def test_parameters_and_policies_are_kept_as_they_are() -> None:
+def test_parameters_and_policies_are_values() -> None:
     shovel = {"component": "shovel", "vhost": "/", "name": "s", "value": {"a": 1}}
-    policy = {"vhost": "/", "name": "p", "pattern": "^q", "definition": {}}
+    policy = {
+        "vhost": "/",
+        "name": "p",
+        "pattern": "^q",
+        "apply-to": "queues",
+        "definition": {"ha-mode": "all"},
+        "priority": 3,
+    }
     found = read_definitions(
         {
             "parameters": [shovel],
@@ -142,12 +149,56 @@ def test_parameters_and_policies_are_kept_as_they_are() -> None:
             "policies": [policy],
         }
     )
-    kept = [(one.vhost, one.component, one.name, one.value) for one in found.parameters]
+    kept = [(one.vhost, one.component, one.name) for one in found.parameters]
     assert kept == [
-        ("/", "shovel", "s", {"a": 1}),
-        ("", "", "cluster_name", "c"),
-        ("/", "policy", "p", policy),
+        ("", "", "cluster_name"),
+        ("/", "shovel", "s"),
+        ("/", "policy", "p"),
     ]
+    assert [one.value for one in found.parameters] == [
+        "c",
+        {"a": 1},
+        {
+            "pattern": "^q",
+            "apply-to": "queues",
+            "definition": {"ha-mode": "all"},
+            "priority": 3,
+        },
+    ]
+
+
+@pytest.mark.parametrize(
+    ("section", "entry", "told"),
+    [
+        (
+            "policies",
+            {"vhost": "/", "name": "p", "pattern": "", "definition": {}},
+            "policies[0]: no policy provided",
+        ),
+        (
+            "parameters",
+            {
+                "vhost": "/",
+                "component": "vhost-limits",
+                "name": "limits",
+                "value": {"max-queues": "x"},
+            },
+            'parameters[0]: max-queues should be a number, actually was <<"x">>',
+        ),
+        ("users", {"name": "joe", "limits": 5}, "users[0].limits: user-limits should"),
+        ("vhosts", {"name": ""}, "vhosts[0].name: must not be empty"),
+        ("vhosts", {"name": "v", "tags": 5}, "vhosts[0]: tags should be a list"),
+    ],
+)
+def test_what_cannot_be_set_is_refused(
+    section: str, entry: dict[str, object], told: str
+) -> None:
+    assert refusal(section, entry).startswith(told)
+
+
+def test_limits_of_a_user_that_are_not_said_are_not_there() -> None:
+    said = {"name": "ann", "limits": {"max-channels": 2}}
+    assert users({"name": "joe"}, said).user_limits == {"ann": {"max-channels": 2}}
 
 
 def test_exchanges_are_read() -> None:

@@ -7,10 +7,13 @@ from typing import Any
 
 import pytest
 
+from amqpd.auth.passwords import verify
+from amqpd.broker.arguments import Arguments, queue_type
 from amqpd.broker.catalogue import CommitFailed
-from amqpd.broker.definition_file import DefinitionsInvalid
-from amqpd.broker.definitions import load_definitions
-from tests.support.control_plane import ControlPlane
+from amqpd.broker.definition_file import DefinitionsInvalid, read_vhost_definitions
+from amqpd.broker.definitions import Loading, NameHold, load_definitions
+from routing.binding import Binding
+from tests.support.control_plane import ControlPlane, Outcome
 
 FILE: dict[str, Any] = {
     "rabbit_version": "3.13.7",
@@ -76,7 +79,7 @@ def test_everything_is_there_at_once(plane: ControlPlane) -> None:
     assert ends == {("x", "q"), ("t", "q"), ("amq.topic", "x")}
     joe = plane.broker.users.get("joe")
     assert joe is not None
-    assert plane.broker.secret_fits(joe, "secret")
+    assert verify("secret", joe.password_hash, joe.algorithm)
     rights = plane.broker.permissions.get("joe", "v")
     assert rights is not None
     assert rights.may_configure("c")
@@ -232,20 +235,166 @@ def test_topic_rights_hold_at_once_and_after_a_restart(plane: ControlPlane) -> N
         plane.reopen()
 
 
-def test_parameters_are_kept_with_a_warning(
+def test_parameters_are_in_force_and_others_kept_with_a_warning(
     plane: ControlPlane, caplog: pytest.LogCaptureFixture
 ) -> None:
+    policy = {"vhost": "v", "name": "p", "pattern": "", "definition": {"max-length": 2}}
+    limits = {"vhost": "v", "component": "vhost-limits", "name": "limits"}
+    shovel = {"vhost": "v", "component": "shovel", "name": "s", "value": {}}
     sections = {
         "global_parameters": [{"name": "cluster_name", "value": "c"}],
-        "policies": [{"vhost": "v", "name": "p", "pattern": "", "definition": {}}],
+        "policies": [policy],
+        "parameters": [{**limits, "value": {"max-queues": 9}}, shovel],
     }
     with caplog.at_level(logging.WARNING):
         load_definitions(plane.broker, changed(**sections))
     assert caplog.messages == [
-        "definitions: global parameter 'cluster_name' is kept but not applied yet",
-        "definitions: policy 'p' is kept but not applied yet",
+        "definitions: parameter 's' of shovel is kept, but nothing acts on it"
     ]
-    assert plane.rows("parameters")[0] == ("", "", "cluster_name", '"c"')
+    for _ in range(2):
+        keeper = plane.broker.vhosts["v"].queues["q"].keeper
+        assert keeper is not None
+        assert keeper.rules.limits.length_max == 2
+        assert plane.broker.admission.queue_limit("v") == 9
+        kept = [one.name for one in plane.broker.parameters.entries()]
+        assert kept == ["cluster_name", "p", "s", "limits"]
+        plane.reopen()
+
+
+def test_what_is_known_of_a_virtual_host_is_what_the_file_says(
+    plane: ControlPlane,
+) -> None:
+    entry = {"name": "v", "metadata": {"description": "d", "tags": ["t"]}}
+    load_definitions(plane.broker, changed(vhosts=[entry, {"name": "/"}]))
+    load_definitions(plane.broker, changed(vhosts=[{"name": "v", "tracing": True}]))
+    for _ in range(2):
+        metadata = plane.broker.vhosts["v"].metadata
+        assert (metadata.description, metadata.tags) == ("d", ("t",))
+        assert metadata.tracing
+        plane.reopen()
+
+
+def test_limits_of_a_user_are_replaced_if_they_are_said(plane: ControlPlane) -> None:
+    def load(**fields: object) -> dict[str, int]:
+        users = [{**FILE["users"][0], **fields}]
+        load_definitions(plane.broker, changed(users=users))
+        return plane.broker.admission.limits_of_user("joe")
+
+    assert load(limits={"max-channels": 2}) == {"max-channels": 2}
+    assert load() == {"max-channels": 2}
+    assert load(limits={}) == {}
+    assert plane.rows("parameters") == []
+
+
+def test_queues_without_a_type_are_of_their_virtual_hosts(plane: ControlPlane) -> None:
+    vhosts = [{"name": "v", "default_queue_type": "quorum"}]
+    queue = {"vhost": "v", "durable": True}
+    queues = [
+        {**queue, "name": "q"},
+        {**queue, "name": "c", "type": "classic"},
+        {**queue, "name": "a", "auto_delete": True},
+        {**queue, "name": "t", "type": "quorum"},
+    ]
+    load_definitions(plane.broker, changed(vhosts=vhosts, queues=queues))
+    made = plane.broker.vhosts["v"].queues
+    kinds = {name: queue_type(queue.arguments) for name, queue in made.items()}
+    assert kinds == {"q": "quorum", "c": "classic", "a": "classic", "t": "quorum"}
+
+
+def test_more_queues_than_there_may_be_are_refused(plane: ControlPlane) -> None:
+    load_definitions(plane.broker, FILE)
+    plane.put("vhost-limits", "limits", {"max-queues": 2}, vhost="v")
+    plane.commit()
+    more = [*FILE["queues"], {"name": "r", "vhost": "v", "durable": True}]
+    with pytest.raises(DefinitionsInvalid) as caught:
+        load_definitions(plane.broker, changed(queues=more))
+    assert str(caught.value).splitlines()[0] == (
+        'Adding 1 queue(s) to virtual host "v" would exceed the limit of 2 queue(s).'
+    )
+    load_definitions(plane.broker, FILE)
+
+
+def test_an_integer_of_another_size_makes_no_other_binding(plane: ControlPlane) -> None:
+    load_definitions(plane.broker, changed(bindings=[]))
+    vhost = plane.broker.vhosts["v"]
+    long = Arguments({"n": 1}, b"\x01nl" + bytes(7) + b"\x01")
+    raw = long.canonical()
+    vhost.router.bind(Binding("x", "q", False, b"k", long.table, raw))
+    binding = {**FILE["bindings"][0], "arguments": {"n": 1}}
+    load_definitions(plane.broker, changed(bindings=[binding]))
+    assert len(list(vhost.router.bindings())) == 1
+
+
+def test_a_file_of_one_virtual_host_goes_into_another(plane: ControlPlane) -> None:
+    part = {
+        "queues": [{"name": "q", "durable": True}],
+        "exchanges": [{"name": "x", "type": "topic", "durable": True}],
+        "bindings": [
+            {"source": "x", "destination": "q", "destination_type": "queue"},
+        ],
+        "policies": [{"name": "p", "pattern": "", "definition": {"expires": 9}}],
+        "users": [{"name": "nobody"}],
+        "vhosts": [{"name": "nowhere"}],
+    }
+    definitions = read_vhost_definitions(part, "/")
+    loading = Loading(plane.broker, definitions)
+    assert loading.names() == {"/": {"queue q", "exchange x"}}
+    for _ in loading.plan():
+        pass
+    outcome = Outcome()
+    loading.stage(outcome)
+    plane.commit()
+    assert isinstance(outcome.value, list)
+    for _ in loading.make(outcome.value):
+        pass
+    plane.reopen()
+    assert list(plane.broker.vhosts) == ["/"]
+    assert plane.bindings() == {("x", "q", b"")}
+    assert plane.vhost.queues["q"].expiry is not None
+
+
+def test_who_comes_with_a_name_that_is_held_waits(plane: ControlPlane) -> None:
+    ready, session = Outcome(), plane.guest()
+    first = plane.declare_queue(session, "q", durable=True)
+    hold = NameHold({"queue q"}, ready)
+    plane.vhost.topology.line.submit(hold)
+    assert not ready.is_done
+    plane.commit()
+    assert (first.queue.name, ready.value) == ("q", None)
+    second = plane.check_queue(session, "q")
+    assert not second.is_done
+    hold.end()
+    assert second.queue is first.queue
+
+
+def test_nothing_is_staged_for_a_virtual_host_that_is_gone(
+    plane: ControlPlane,
+) -> None:
+    definitions = read_vhost_definitions({"queues": [{"name": "q"}]}, "/")
+    loading = Loading(plane.broker, definitions)
+    for _ in loading.plan():
+        pass
+    del plane.broker.vhosts["/"]
+    with pytest.raises(DefinitionsInvalid, match="no vhost '/'"):
+        loading.stage(Outcome())
+
+
+def test_a_binding_whose_queue_ends_meanwhile_leaves_no_row(
+    plane: ControlPlane,
+) -> None:
+    plane.declare_queue(plane.guest(), "q", durable=True)
+    plane.commit()
+    part = {"source": "amq.topic", "destination": "q", "destination_type": "queue"}
+    loading = Loading(plane.broker, read_vhost_definitions({"bindings": [part]}, "/"))
+    for _ in loading.plan():
+        pass
+    loading.stage(Outcome())
+    plane.vhost.delete_queue_now(plane.vhost.queues["q"])
+    plane.commit()
+    for _ in loading.make([]):
+        pass
+    plane.commit()
+    assert plane.rows("bindings") == []
 
 
 def test_the_definitions_of_the_server_tests_can_be_loaded(

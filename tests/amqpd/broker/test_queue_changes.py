@@ -2,9 +2,12 @@
 
 import logging
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from amqpd.broker.arguments import queue_type
+from amqpd.broker.vhost_metadata import VhostMetadata
 from amqpd.wire.tables import Table
 from tests.support.control_plane import ControlPlane
 from tests.support.deliveries import ConsumingChannel, message_of
@@ -433,3 +436,48 @@ def test_nothing_is_made_for_a_connection_that_has_ended(plane: ControlPlane) ->
     gone.close()
     plane.commit()
     assert (outcome.is_done, plane.vhost.queues) == (False, {})
+
+
+# -- the virtual host's type of queues ----------------------------------------
+
+
+@pytest.fixture
+def quorum_by_default(plane: ControlPlane) -> ControlPlane:
+    plane.vhost.metadata = VhostMetadata(default_queue_type="quorum")
+    return plane
+
+
+def test_a_queue_is_of_the_type_of_its_virtual_host(
+    quorum_by_default: ControlPlane,
+) -> None:
+    plane = quorum_by_default
+    session = plane.guest()
+    first = plane.declare_queue(session, "q", durable=True)
+    plane.commit()
+    assert first.queue.arguments == {"x-queue-type": "quorum"}
+    again = plane.declare_queue(session, "q", durable=True)
+    named = plane.declare_queue(
+        session, "q", durable=True, table={"x-queue-type": "quorum"}
+    )
+    assert again.queue is named.queue is first.queue
+    plane.reopen()
+    assert plane.vhost.queues["q"].arguments == {"x-queue-type": "quorum"}
+
+
+@pytest.mark.parametrize(
+    ("name", "properties"),
+    [
+        ("q", {"exclusive": True}),
+        ("q", {"auto_delete": True, "durable": True}),
+        ("q", {"durable": False}),
+        ("", {"durable": True}),
+        ("q", {"durable": True, "table": {"x-queue-type": "classic"}}),
+    ],
+)
+def test_a_queue_that_cannot_be_of_it_or_says_its_own_is_not(
+    quorum_by_default: ControlPlane, name: str, properties: dict[str, Any]
+) -> None:
+    plane = quorum_by_default
+    declared = plane.declare_queue(plane.guest(), name, **properties)
+    plane.commit()
+    assert queue_type(declared.queue.arguments) == "classic"

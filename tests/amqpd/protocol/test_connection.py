@@ -240,6 +240,21 @@ def test_more_channels_than_negotiated_are_refused(bench: Bench) -> None:
     assert pair.expect_close() == connection_closed(530, text)
 
 
+def test_more_channels_than_the_user_may_have_are_refused(bench: Bench) -> None:
+    bench.broker.admission.user_limits["guest"] = {"max-channels": 2}
+    first, second = bench.connect(), bench.connect()
+    second.send(CLOSE, OPEN)
+    assert names(second) == ["Channel.CloseOk", "Channel.OpenOk"]
+    second.send(method(2, commands.Channel.Open()))
+    text = (
+        "NOT_ALLOWED - number of channels opened for user 'guest' has reached the "
+        "maximum allowed user limit of (2)"
+    )
+    assert second.expect_close() == connection_closed(530, text)
+    first.send(method(3, commands.Channel.Open()))
+    assert names(first) == ["Channel.OpenOk"]
+
+
 def test_closing_a_channel_makes_room_for_another(bench: Bench) -> None:
     pair = bench.connect(131072, 2, 1, 2)
     pair.send(CLOSE)

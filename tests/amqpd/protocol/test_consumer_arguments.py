@@ -9,11 +9,11 @@ from pamqp import commands
 
 from amqpd.broker.errors import PreconditionFailed
 from amqpd.broker.queue import Queue
-from amqpd.protocol.consumer_arguments import priority, timeout_ms
+from amqpd.protocol.consumer_arguments import check_timeout, priority, timeout_ms
 from tests.support.connection_pair import Bench
 from tests.support.control_plane import arguments
 
-KEYS = {"x-priority": priority, "x-consumer-timeout": timeout_ms}
+KEYS = {"x-priority": priority, "x-consumer-timeout": check_timeout}
 
 
 def queue_with(bench: Bench, table: Any) -> Queue:
@@ -34,7 +34,7 @@ def test_a_priority_is_any_integer(queue: Queue, value: int) -> None:
 
 def test_who_says_nothing_has_priority_0_and_all_the_time(queue: Queue) -> None:
     said = arguments({"x-unknown": "anything"})
-    assert (priority(queue, said), timeout_ms(queue, said)) == (0, 0)
+    assert (priority(queue, said), timeout_ms(queue, said.table)) == (0, 0)
 
 
 @pytest.mark.parametrize(("own", "expected"), [({}, 70), (5, 5), (0, 0)])
@@ -43,7 +43,7 @@ def test_the_queues_timeout_is_for_who_says_nothing(
 ) -> None:
     queue = queue_with(bench, {"x-consumer-timeout": 70})
     table = {"x-consumer-timeout": own} if isinstance(own, int) else {}
-    assert timeout_ms(queue, arguments(dict(table))) == expected
+    assert timeout_ms(queue, arguments(dict(table)).table) == expected
 
 
 @pytest.mark.parametrize("key", KEYS)
@@ -65,7 +65,7 @@ def test_what_is_no_integer_is_refused(
 
 def test_a_negative_timeout_is_refused(queue: Queue) -> None:
     with pytest.raises(PreconditionFailed) as caught:
-        timeout_ms(queue, arguments({"x-consumer-timeout": -1}))
+        check_timeout(queue, arguments({"x-consumer-timeout": -1}))
     assert caught.value.text == (
         "invalid arg 'x-consumer-timeout' for queue 'q' in vhost '/': "
         "{value_negative,-1}"

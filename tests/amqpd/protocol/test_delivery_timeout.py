@@ -9,6 +9,7 @@ import pytest
 from pamqp import commands
 from pamqp.commands import Basic, Queue, Tx
 
+from amqpd.broker.parameters import POLICY, Parameter
 from amqpd.protocol.consuming import OVERDUE_MAX
 from tests.support.connection_pair import Bench, ConnectionPair, contents, method
 from tests.support.content import publish
@@ -396,3 +397,49 @@ def test_late_answers_are_known_within_bounds(
     assert pair.take() == []
     pair.send(method(1, Basic.Ack(1)))
     assert pair.expect_close(1).code == 406
+
+
+# -- timeouts by policies -----------------------------------------------------
+
+
+def set_policy(bench: Bench, timeout_ms: int) -> None:
+    value = {"pattern": "", "definition": {"consumer-timeout": timeout_ms}}
+    parameter = Parameter("/", POLICY, "p", value)
+    bench.broker.changes.adopt([parameter])
+    bench.pass_time(0)
+
+
+def test_a_policy_gives_a_timeout_to_consumers_that_are_there(
+    bench: Bench, pair: ConnectionPair, queue: str
+) -> None:
+    qos(pair, 1)
+    consume(pair, timeout_ms=None)
+    send_bodies(pair, b"x")
+    set_policy(bench, TIMEOUT_MS)
+    pass_time(bench, TIMEOUT_MS - 500)
+    assert counts(bench) == (0, 1)
+    pass_time(bench, LATEST_MS - TIMEOUT_MS + 500)
+    assert counts(bench) == (1, 0)
+
+
+def test_a_consumer_that_says_how_long_is_left_alone(
+    bench: Bench, pair: ConnectionPair, queue: str
+) -> None:
+    qos(pair, 1)
+    consume(pair, timeout_ms=0)
+    send_bodies(pair, b"x")
+    set_policy(bench, TIMEOUT_MS)
+    pass_time(bench, 2 * LATEST_MS)
+    assert counts(bench) == (0, 1)
+
+
+def test_a_policy_takes_the_timeout_away(
+    bench: Bench, pair: ConnectionPair, queue: str
+) -> None:
+    set_policy(bench, TIMEOUT_MS)
+    qos(pair, 1)
+    consume(pair, timeout_ms=None)
+    send_bodies(pair, b"x")
+    set_policy(bench, 0)
+    pass_time(bench, 2 * LATEST_MS)
+    assert counts(bench) == (0, 1)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from pamqp import commands
 
+from amqpd.broker.deposit import MILLISECONDS_MAX, milliseconds
 from amqpd.broker.errors import PreconditionFailed
 from amqpd.protocol.control import ConnectionOptions
-from amqpd.protocol.publishing import MILLISECONDS_MAX, milliseconds
 from tests.support.connection_pair import (
     HANDSHAKE,
     Bench,

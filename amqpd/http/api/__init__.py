@@ -1,0 +1,1 @@
+"""What the management API answers: one file a resource."""

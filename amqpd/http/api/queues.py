@@ -1,0 +1,207 @@
+"""Queues: listed, declared and deleted; what is in them is the matter of `messages`."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from amqpd.broker.arguments import QUORUM, queue_type
+from amqpd.broker.connections import Connections
+from amqpd.broker.effective_policy import NO_POLICY
+from amqpd.broker.priority_queue import PriorityQueue
+from amqpd.broker.queue import Queue
+from amqpd.broker.queue_changes import QueueProperties
+from amqpd.http import fields
+from amqpd.http.answer import NO_CONTENT, Answer, put_answer
+from amqpd.http.api.consumers import consumers_of
+from amqpd.http.call import Call
+from amqpd.http.columns import Facts
+from amqpd.http.endpoint import Endpoint, Need
+from amqpd.http.errors import BadRequest, ObjectNotFound
+from amqpd.http.listing import Listing, single
+from amqpd.http.peer import peer_facts
+from amqpd.http.tables import arguments_in, as_json
+
+#: What "actions" may be: they are about mirrors, which there are none of.
+ACTIONS: Final = ("sync", "cancel_sync")
+
+
+def _configuration(queue: Queue) -> Facts:
+    return {
+        "name": queue.name,
+        "vhost": queue.vhost_name,
+        "type": queue_type(queue.arguments),
+        "durable": queue.durable,
+        "auto_delete": queue.auto_delete,
+        "exclusive": queue.exclusive_owner is not None,
+        "arguments": as_json(queue.arguments),
+    }
+
+
+def _policy_facts(queue: Queue) -> Facts:
+    """What policies say of it."""
+    effective = NO_POLICY if queue.keeper is None else queue.keeper.rules.effective
+    return {
+        "policy": effective.policy_name,
+        "operator_policy": effective.operator_policy_name,
+        "effective_policy_definition": effective.definition,
+    }
+
+
+def _counts(queue: Queue) -> Facts:
+    ready, unacked = queue.ready_count, int(queue.unacked_count)
+    return {
+        "messages": ready + unacked,
+        "messages_ready": ready,
+        "messages_unacknowledged": unacked,
+    }
+
+
+def _memory(queue: Queue) -> Facts:
+    """Where the messages are, and how large those are that are ready."""
+    parts = queue.parts() if isinstance(queue, PriorityQueue) else [queue]
+    on_disk = sum(int(part.ready.cold_count) for part in parts)
+    in_memory = queue.ready_count - on_disk
+    unacked = int(queue.unacked_count)
+    return {
+        "messages_ram": in_memory + unacked,
+        "messages_ready_ram": in_memory,
+        "messages_unacknowledged_ram": unacked,
+        "messages_paged_out": on_disk,
+        "message_bytes_ready": sum(int(part.ready.size) for part in parts),
+    }
+
+
+def _consumer_facts(queue: Queue) -> Facts:
+    exclusive = queue.consumers[0].tag if queue.has_exclusive_consumer else None
+    return {
+        "consumers": queue.consumer_count,
+        "exclusive_consumer_tag": exclusive,
+        "single_active_consumer_tag": queue.single_active_consumer_tag or None,
+    }
+
+
+def _owner_facts(queue: Queue, connections: Connections) -> Facts:
+    if queue.exclusive_owner is None:
+        return {}
+    owner = connections.of_owner(queue.exclusive_owner)
+    if owner is None:
+        return {}
+    name = owner.get_name()
+    return {"owner_pid_details": {"name": name, **peer_facts(name)}}
+
+
+class QueueFacts:
+    """What is said of queues in one answer: all, or what a cheap list has."""
+
+    def __init__(self, call: Call) -> None:
+        self._connections = call.broker.connections
+        self._node = {"node": call.room.identity.node, "state": "running"}
+        node = call.room.identity.node
+        self._members = {"leader": node, "members": [node], "online": [node]}
+        self._is_bare = call.flag("disable_stats")
+        self._has_totals = not self._is_bare or call.flag("enable_queue_totals")
+
+    def of(self, queue: Queue) -> Facts:
+        """All there is to say of a queue in a list."""
+        facts = {**_configuration(queue), **self._node}
+        if facts["type"] == QUORUM:
+            # The whole quorum is this node.
+            facts.update(self._members)
+        if self._has_totals:
+            facts.update(_counts(queue))
+        if not self._is_bare:
+            facts.update(_policy_facts(queue))
+            facts.update(_consumer_facts(queue))
+            facts.update(_memory(queue))
+            facts.update(_owner_facts(queue, self._connections))
+        return facts
+
+
+def _listing(call: Call) -> Listing[Queue]:
+    return Listing[Queue](
+        lambda queue: (queue.vhost_name, queue.name), QueueFacts(call).of
+    )
+
+
+def queue_of(call: Call) -> Queue:
+    """Return the queue that the path names.
+
+    Raises:
+        ObjectNotFound: there is none.
+    """
+    queue = call.vhost().queues.get(call.name("queue"))
+    if queue is None:
+        raise ObjectNotFound
+    return queue
+
+
+async def list_queues(call: Call) -> Answer:
+    """The queues of one virtual host, or of all that the user may see."""
+    found = [queue for vhost in call.vhosts() for queue in vhost.queues.values()]
+    return await _listing(call).answer(call, found)
+
+
+async def show_queue(call: Call) -> Answer:
+    """One queue, with its consumers. Who published and got how much is statistics'."""
+    queue = queue_of(call)
+    facts = QueueFacts(call).of(queue)
+    if not call.flag("disable_stats"):
+        facts["consumer_details"] = await consumers_of(call, queue)
+        facts.update({"incoming": [], "deliveries": []})
+    return single(call, facts)
+
+
+async def put_queue(call: Call) -> Answer:
+    """Declare a queue. Nobody owns it, so it is never exclusive."""
+    body = await call.body()
+    vhost = call.vhost()
+    name = call.name("queue")
+    node = fields.text(body, "node", call.room.identity.node)
+    if node != call.room.identity.node:
+        raise BadRequest(f"Node {node} could not be contacted")
+    properties = QueueProperties(
+        fields.flag(body, "durable"),
+        False,
+        fields.flag(body, "auto_delete"),
+        arguments_in(body),
+    )
+    is_new = name not in vhost.queues
+    access = call.access(vhost)
+    await call.ask(
+        Queue, lambda done: vhost.declare_queue(access, name, properties, done)
+    )
+    return put_answer(is_new)
+
+
+async def delete_queue(call: Call) -> Answer:
+    """Delete a queue, only if it is empty or unused if so asked."""
+    vhost = call.vhost()
+    name = queue_of(call).name
+    access = call.access(vhost)
+    if_unused, if_empty = call.flag("if-unused"), call.flag("if-empty")
+    await call.ask(
+        int, lambda done: vhost.delete_queue(access, name, if_unused, if_empty, done)
+    )
+    return NO_CONTENT
+
+
+async def post_action(call: Call) -> Answer:
+    """What RabbitMQ did with mirrors: nothing is left to do."""
+    queue_of(call)
+    body = await call.body_with("action")
+    if body["action"] not in ACTIONS:
+        raise BadRequest(["unknown", body["action"]])
+    return NO_CONTENT
+
+
+_ONE = "/api/queues/{vhost}/{queue}"
+
+ENDPOINTS = (
+    Endpoint("GET", "/api/queues", Need.MANAGEMENT, list_queues),
+    Endpoint("GET", "/api/queues/detailed", Need.MANAGEMENT, list_queues),
+    Endpoint("GET", "/api/queues/{vhost}", Need.VHOST, list_queues),
+    Endpoint("GET", _ONE, Need.VHOST, show_queue),
+    Endpoint("PUT", _ONE, Need.VHOST, put_queue),
+    Endpoint("DELETE", _ONE, Need.VHOST, delete_queue),
+    Endpoint("POST", _ONE + "/actions", Need.ADMINISTRATOR, post_action),
+)

@@ -1,0 +1,61 @@
+"""What the handlers need of the process besides the broker: names, times, a push.
+
+A handler changes something in the broker and wakes the loop's turn, which commits it:
+nothing here waits by itself. Who serves where is filled in by whoever listens.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from amqpd.broker.broker import Broker
+
+
+@dataclass(frozen=True)
+class Listener:
+    """An address that is listened on; `protocol` is amqp, http, http/prometheus..."""
+
+    protocol: str
+    address: str
+    port: int
+
+
+@dataclass(frozen=True)
+class Identity:
+    """Who we are."""
+
+    node: str
+    cluster_name: str
+    amqpd_version: str
+    #: The version of RabbitMQ whose behaviour is ours.
+    rabbitmq_version: str
+    data_dir: Path
+    started_ms: int
+
+
+@dataclass
+class Room:
+    """What every handler may use."""
+
+    broker: Broker
+    identity: Identity
+    #: The time, as the broker is told it.
+    now_ms: Callable[[], int]
+    #: Something was changed, published or closed: the loop has a turn to do.
+    wake: Callable[[], None]
+    #: Users who may log in from this machine only.
+    loopback_users: frozenset[str]
+    body_size_max: int
+    #: How many file descriptors are open, and how many may be.
+    descriptors: Callable[[], tuple[int, int]]
+    listeners: list[Listener] = field(default_factory=list)
+    _running: set[asyncio.Task[None]] = field(default_factory=set)
+
+    def start(self, work: Coroutine[None, None, None]) -> None:
+        """Let something go on after the answer; nothing is lost if it never ends."""
+        task = asyncio.get_running_loop().create_task(work)
+        self._running.add(task)
+        task.add_done_callback(self._running.discard)

@@ -1,0 +1,189 @@
+"""The HTTP server of the management API: aiohttp on the broker's loop.
+
+    request > path > method > login > tag and virtual host > handler > answer
+
+Paths are taken as they came (`path_table`), so aiohttp is used for what it does best:
+reading requests and writing answers. Everything that a client could draw out is cut
+short: the first request on a connection, a body, and an answer that nobody reads; and
+what is refused is JSON, as RabbitMQ writes it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from ipaddress import ip_address
+from typing import Final, final
+
+from aiohttp import web
+
+from amqpd.auth.users import User
+from amqpd.http.answer import Answer, json_answer
+from amqpd.http.call import Call
+from amqpd.http.endpoint import Endpoint, Need, check_allowed
+from amqpd.http.errors import (
+    BadRequest,
+    HttpError,
+    TooSlow,
+)
+from amqpd.http.login import Login
+from amqpd.http.path_table import PathTable
+from amqpd.http.room import Listener, Room
+
+logger = logging.getLogger("amqpd.http")
+
+FIRST_REQUEST_SECONDS: Final = 10.0
+BODY_SECONDS: Final = 30.0
+ANSWER_SECONDS: Final = 60.0
+#: A large answer is written in pieces, each when the client has read the last.
+PIECE_SIZE: Final = 256 * 1024
+#: How long requests are given to end when the broker stops.
+FAREWELL_SECONDS: Final = 1.0
+
+OPTIONS: Final = "OPTIONS"
+ANONYMOUS: Final = User("", "")
+
+
+@final
+class HttpServer:
+    """Listens on one or more addresses and answers by a table of endpoints."""
+
+    def __init__(self, room: Room, endpoints: tuple[Endpoint, ...]) -> None:
+        self._room = room
+        self._paths = PathTable(endpoints)
+        self._login = Login(room.broker.users, room.loopback_users)
+        self._listeners: list[asyncio.Server] = []
+        # Connections that have asked nothing yet.
+        self._silent: set[object] = set()
+        app = web.Application(client_max_size=room.body_size_max)
+        app.router.add_route("*", "/{path:.*}", self._serve)
+        self._runner = web.AppRunner(
+            app,
+            access_log=None,
+            shutdown_timeout=FAREWELL_SECONDS,
+            logger=logging.getLogger("amqpd.http.protocol"),
+        )
+
+    async def listen(self, address: str, port: int) -> int:
+        """Listen on an IP address and return the port, which 0 leaves open.
+
+        Raises:
+            OSError: it is taken or not there.
+        """
+        if self._runner.server is None:
+            await self._runner.setup()
+        loop = asyncio.get_running_loop()
+        listener = await loop.create_server(self._accept, address, port)
+        self._listeners.append(listener)
+        port = int(listener.sockets[0].getsockname()[1])
+        self._room.listeners.append(Listener("http", address, port))
+        return port
+
+    async def stop(self) -> None:
+        """Listen no more, and end what goes on."""
+        for listener in self._listeners:
+            listener.close()
+        await self._runner.cleanup()
+
+    def _accept(self) -> asyncio.Protocol:
+        server = self._runner.server
+        assert server is not None
+        protocol = server()
+        self._silent.add(protocol)
+        loop = asyncio.get_running_loop()
+        loop.call_later(FIRST_REQUEST_SECONDS, self._cut_if_silent, protocol)
+        return protocol
+
+    def _cut_if_silent(self, protocol: web.RequestHandler) -> None:
+        """Who has asked nothing by now will not; aiohttp watches the others."""
+        if protocol in self._silent:
+            self._silent.discard(protocol)
+            if protocol.transport is not None:
+                protocol.transport.abort()
+
+    # -- a request -----------------------------------------------------------
+
+    async def _serve(self, request: web.Request) -> web.StreamResponse:
+        self._silent.discard(request.protocol)
+        try:
+            answer = await self._answer(request)
+        except HttpError as error:
+            answer = _refused(error)
+        except Exception as error:
+            logger.error(
+                "%s %s: internal error",
+                request.method,
+                request.rel_url.raw_path,
+                exc_info=error,
+            )
+            answer = json_answer(
+                {"error": "internal_server_error", "reason": "see the broker's log"},
+                500,
+            )
+        return await _write(request, answer)
+
+    async def _answer(self, request: web.Request) -> Answer:
+        path = request.rel_url.raw_path
+        if request.method == OPTIONS:
+            return Answer(headers={"Allow": self._paths.allowed(path)})
+        found = self._paths.find(request.method, path)
+        user = ANONYMOUS
+        if found.endpoint.need is not Need.NOTHING:
+            header = request.headers.get("Authorization")
+            user = await self._login.user_of(header, _is_loopback(request))
+        call = Call(
+            self._room,
+            user,
+            found.names,
+            request.query,
+            request.headers,
+            lambda: _read_body(request),
+        )
+        check_allowed(found.endpoint, call)
+        if "vhost" in found.names and found.endpoint.need is not Need.ADMINISTRATOR:
+            call.vhost()
+        return await found.endpoint.handler(call)
+
+
+def _is_loopback(request: web.Request) -> bool:
+    address = request.remote
+    return address is not None and ip_address(address).is_loopback
+
+
+async def _read_body(request: web.Request) -> bytes:
+    try:
+        async with asyncio.timeout(BODY_SECONDS):
+            return await request.read()
+    except TimeoutError:
+        raise TooSlow("the body took too long") from None
+    except web.HTTPRequestEntityTooLarge:
+        raise BadRequest("Exceeded HTTP request body size limit") from None
+
+
+def _refused(error: HttpError) -> Answer:
+    if not error.reason:
+        return Answer(None, error.status, error.headers)
+    told = {"error": error.error, "reason": error.reason}
+    return json_answer(told, error.status, error.headers)
+
+
+async def _write(request: web.Request, answer: Answer) -> web.StreamResponse:
+    headers = {"Cache-Control": "no-cache", "Server": "amqpd", **answer.headers}
+    octets = answer.octets
+    if octets is not None:
+        headers["Content-Type"] = answer.content_type
+    if octets is None or len(octets) <= PIECE_SIZE:
+        return web.Response(status=answer.status, headers=headers, body=octets)
+    response = web.StreamResponse(status=answer.status, headers=headers)
+    response.content_length = len(octets)
+    view = memoryview(octets)
+    try:
+        async with asyncio.timeout(ANSWER_SECONDS):
+            await response.prepare(request)
+            for start in range(0, len(octets), PIECE_SIZE):
+                await response.write(view[start : start + PIECE_SIZE])
+            await response.write_eof()
+    except TimeoutError:
+        if request.transport is not None:
+            request.transport.abort()
+    return response
