@@ -37,7 +37,7 @@ VALID: dict[str, list[object]] = {
     "stream-filter-size-bytes": [16, 255],
     "stream-max-segment-size-bytes": [0],
     "target-group-size": [3],
-    **{key: ["anything", 1] for key in REMOVED_KEYS},
+    **{key: ["anything", 1] for key in sorted(REMOVED_KEYS)},
 }
 
 
