@@ -26,8 +26,17 @@ def channel(connection: Any) -> Any:
     return connection.channel()
 
 
+@pytest.fixture(scope="session")
+def janitor(amqp_url: str) -> Iterator[Any]:
+    """A connection to delete on; nobody reads between two tests, so no heartbeats."""
+    parameters = pika.URLParameters(amqp_url)
+    parameters.heartbeat = 0
+    with pika.BlockingConnection(parameters) as connection:
+        yield connection
+
+
 @pytest.fixture
-def name(amqp_url: str, make_name: Name) -> Iterator[Name]:
+def name(janitor: Any, make_name: Name) -> Iterator[Name]:
     """Make names; queues and exchanges that bear them are deleted afterwards."""
     made: list[str] = []
 
@@ -36,11 +45,11 @@ def name(amqp_url: str, make_name: Name) -> Iterator[Name]:
         return made[-1]
 
     yield make
-    with pika.BlockingConnection(pika.URLParameters(amqp_url)) as janitor:
-        channel = janitor.channel()
-        for one in made:
-            channel.queue_delete(one)
-            channel.exchange_delete(one)
+    if made:
+        with janitor.channel() as channel:
+            for one in made:
+                channel.queue_delete(one)
+                channel.exchange_delete(one)
 
 
 @pytest.fixture

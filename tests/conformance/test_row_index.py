@@ -120,6 +120,22 @@ def test_a_test_that_failed_shows_nothing(suite: pytest.Pytester) -> None:
     result.stdout.no_fnmatch_line(HEADING)
 
 
+def test_a_test_that_is_not_taken_down_shows_nothing(suite: pytest.Pytester) -> None:
+    test = "interop/pika/test_pika.py::test_it_works"
+    (suite.path / "index.toml").write_text(row("working", test))
+    (suite.path / "interop/pika/test_pika.py").write_text(
+        "import pytest\n\n"
+        "@pytest.fixture\n"
+        "def thing():\n"
+        "    yield\n"
+        "    raise OSError\n\n"
+        "def test_it_works(thing):\n"
+        "    pass\n"
+    )
+    result = suite.runpytest_inprocess(".")
+    result.stdout.fnmatch_lines([f"queues: working: nothing passed of {test}"])
+
+
 def test_every_entry_of_a_row_needs_a_test() -> None:
     rows = [Row("s", "t", ("a.py::test_a", "a.py::test_ab"))]
     assert missing_tests(rows, ["a.py::test_ab[1]"]) == [(rows[0], "a.py::test_a")]

@@ -115,7 +115,7 @@ def test_priorities_are_kept_without_memory_and_after_a_kill(
         channel.queue_declare("p", durable=True, arguments=arguments)
         for number, priority in enumerate(priorities):
             properties = pika.BasicProperties(delivery_mode=2, priority=priority)
-            body = (b"%d " % number).ljust(BODY_SIZE, b".")
+            body = (b"%d " % number).ljust(1_000, b".")
             channel.basic_publish("", "p", body, properties)
         channel.confirm_delivery()
         # Its confirm says that the disk has what came before, too.

@@ -26,10 +26,19 @@ def store(action: str, place: Path, *flags: str) -> subprocess.CompletedProcess[
 
 
 @pytest.fixture
-def server(tmp_path: Path) -> Iterator[AmqpdServer]:
+def server(filled: AmqpdServer) -> AmqpdServer:
+    """The broker, running; what a test does to its directory, the next ones find."""
+    if not filled.is_running:
+        filled.start()
+    return filled
+
+
+@pytest.fixture(scope="module")
+def filled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AmqpdServer]:
     """A broker whose segments are small: a few hundred messages fill one."""
     small = {"AMQPD_STORE_SEGMENT_SIZE": "65536"}
-    with AmqpdServer(data_dir=tmp_path / "data", env=small) as running:
+    data_dir = tmp_path_factory.mktemp("store") / "data"
+    with AmqpdServer(data_dir=data_dir, env=small) as running:
         with pika.BlockingConnection(pika.URLParameters(running.url)) as connection:
             channel = connection.channel()
             channel.queue_declare(QUEUE, durable=True)

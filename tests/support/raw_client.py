@@ -32,7 +32,7 @@ HEARTBEAT: Final = 8
 FRAME_END: Final = b"\xce"
 PROTOCOL_HEADER: Final = b"AMQP\x00\x00\x09\x01"
 HEARTBEAT_FRAME: Final = b"\x08\x00\x00\x00\x00\x00\x00\xce"
-TIMEOUT_S: Final = 5.0
+TIMEOUT_S: Final = 15.0
 #: How long a broker keeps silent before it drops a peer that it does not trust.
 SILENT_CLOSE_S: Final = 3.0
 

@@ -358,6 +358,21 @@ async def test_what_comes_after_the_loss_is_harmless(
     lost.transport.socket.close()
 
 
+async def test_a_client_is_logged_with_its_first_octets_and_once(
+    bench: Bench, ticker: Ticker, caplog: pytest.LogCaptureFixture
+) -> None:
+    stranger = Socket(bench, ticker)
+    with caplog.at_level("INFO", "amqpd.connection"):
+        stranger.client.connection_made(stranger.transport)
+        assert caplog.messages == []
+        stranger.receive(PROTOCOL_HEADER[:4])
+        stranger.receive(PROTOCOL_HEADER[4:])
+        name = stranger.connection.name
+        assert caplog.messages == [f"connection {name}: accepted"]
+        stranger.client.connection_lost(None)
+    stranger.transport.socket.close()
+
+
 @pytest.mark.parametrize(
     ("said", "level"), [("nothing", "DEBUG"), ("close", "INFO"), ("all", "WARNING")]
 )
