@@ -34,6 +34,11 @@ def test_a_message_takes_as_many_instructions_as_the_baseline_says(
     assert not changed, f"{changed}; {REMEDY}"
 
 
-def test_a_change_of_more_than_a_tenth_is_told_with_both_numbers() -> None:
-    changed = instructions.changed({"a": 89.0, "b": 109.0}, {"a": 100.0, "b": 100.0})
-    assert changed == ["a: 89 instructions per message, baseline 100 (-11.0 %)"]
+def test_a_change_by_more_than_its_share_is_told_with_both_numbers() -> None:
+    baseline = dict.fromkeys(("transient", "persistent"), 100.0)
+    for measured, told in (
+        ({"transient": 94.0, "persistent": 109.0}, "transient: 94"),
+        ({"transient": 104.0, "persistent": 111.0}, "persistent: 111"),
+    ):
+        (changed,) = instructions.changed(measured, baseline)
+        assert changed.startswith(f"{told} instructions per message, baseline 100 (")

@@ -5,7 +5,7 @@ brings what the index files say about times to live, and slices of it go to the 
 
     begin       a step if there is a segment left, and nothing of the last one
     complete    its deadlines wait
-    advance     a slice of them: a millisecond at most
+    advance     a slice of them: a fraction of a millisecond
 
 Until that is done, a second for some millions of messages, what expires on the disk is
 found out when it is read. It knows neither threads nor what expiring means.
@@ -22,7 +22,7 @@ from store.cold_deadlines import DeadlineRead, RunDeadlines
 from store.message_store import MessageStore
 
 # How many deadlines are handed over at a time.
-SLICE_COUNT: Final[i64] = 5_000
+SLICE_COUNT: Final[i64] = 2_000
 RETRY_MS: Final[i64] = 10_000
 
 

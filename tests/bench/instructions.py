@@ -10,8 +10,8 @@ N and 2N messages, divided by N: start-up, imports and the first messages are no
 
 The baseline is `instructions.json`, and a commit changes it on purpose. It has an entry
 for each version of Python, with and without ISA-L for the checksums. How that was built
-makes a difference of up to 5 %, where things happen to lie in memory (the length of a
-path is enough) one of up to 3 %.
+makes a difference of up to 5 %. Where things happen to lie in memory (the length of a
+path is enough) makes up to 3 % for persistent messages, and 0.5 % for transient ones.
 """
 
 from __future__ import annotations
@@ -35,8 +35,9 @@ from tests.bench.frame_script import PARTS
 BASELINE: Final = Path(__file__).with_name("instructions.json")
 ROOT: Final = Path(__file__).resolve().parents[2]
 COUNT: Final = 1000
-#: A change by more than this share, up or down, wants a new baseline.
-CHANGE_MAX: Final = 0.1
+#: A change by more than this share, up or down, wants a new baseline. Persistent ones
+#: go through the C library's memory functions, whose count varies with addresses.
+CHANGES_MAX: Final = {"transient": 0.05, "persistent": 0.1}
 #: The function of the C library that `frame_script.mark` calls.
 MARK: Final = "getppid"
 
@@ -102,7 +103,7 @@ def changed(measured: Counts, expected: Counts) -> list[str]:
     return [
         lines[part]
         for part, count in measured.items()
-        if abs(count / expected[part] - 1) > CHANGE_MAX
+        if abs(count / expected[part] - 1) > CHANGES_MAX[part]
     ]
 
 

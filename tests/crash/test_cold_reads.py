@@ -137,6 +137,7 @@ def test_damage_anywhere_in_an_index_costs_no_message(
             log.forget_caches()
             for queue_id in QUEUES:
                 assert read_on(log, queue_id, 50) == log.live(queue_id)
+            log.read_deadlines()
             assert bytes(log.filesystem.content(path)) == whole
             count += 1
     say(capsys, f"damaged bytes of indexes: {count}")

@@ -27,14 +27,7 @@ def found_in(run: RunDeadlines) -> Found:
 
 def survey(log: ColdLog) -> Found:
     """Read all that is left."""
-    found: Found = []
-    while (step := log.cold.begin_deadlines()) is not None:
-        step.run()
-        assert step.error is None
-        log.cold.complete_deadlines(step)
-        for run in step.runs:
-            found += found_in(run)
-    return found
+    return [one for run in log.read_deadlines() for one in found_in(run)]
 
 
 def sealed(segments: int = 1) -> ColdLog:

@@ -11,6 +11,7 @@ from typing import Final
 from librt.strings import BytesWriter
 
 from store.batch import BatchWriter
+from store.cold_deadlines import RunDeadlines
 from store.cold_read import ColdRead
 from store.cold_store import ColdStore, ReadResult
 from store.dead_seqs import DeadSeqs
@@ -255,6 +256,16 @@ class ColdLog:
             assert message.envelope == written.envelope
             assert (message.enqueued_ms, message.expires_ms) == (7, 9)
             assert message.lane == queue_id % 3
+
+    def read_deadlines(self) -> list[RunDeadlines]:
+        """Read the deadlines that a start has found, all that are left."""
+        found: list[RunDeadlines] = []
+        while (step := self.cold.begin_deadlines()) is not None:
+            step.run()
+            assert step.error is None
+            self.cold.complete_deadlines(step)
+            found += step.runs
+        return found
 
     def forget_caches(self) -> None:
         """Read everything from the disk again, as after a start."""

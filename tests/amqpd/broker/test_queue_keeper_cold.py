@@ -541,3 +541,14 @@ def test_a_look_at_what_is_dropped_meanwhile_is_better_than_none(place: Place) -
     assert queue.oldest_ready_age(now_ms) == first_ms - 100
     assert place.bench.load() == 1
     assert queue.oldest_ready_age(now_ms) == first_ms - 200
+
+
+def test_what_expired_while_it_was_cold_does_not_come_back(place: Place) -> None:
+    queue = place.declare("q")
+    place.publish(queue, b"1", ttl_ms=500)
+    place.publish(queue, b"2")
+    place.page_out(queue)
+    place.bench.pass_time(0)
+    place.bench.pass_time(1500)
+    place.restart()
+    assert place.queue("q").ready_count == 1

@@ -13,6 +13,7 @@ from pamqp import commands
 from amqpd.broker.broker import BUDGETS
 from amqpd.broker.pager import MemoryBudgets
 from amqpd.broker.queue import Queue
+from amqpd.broker.survey import SLICE_COUNT
 from amqpd.clock import Clock
 from amqpd.net import ticker as ticker_module
 from amqpd.net.disk import TimedStep
@@ -21,6 +22,7 @@ from tests.support.connection_pair import Bench
 from tests.support.content import PERSISTENT_PROPERTIES, publish
 from tests.support.deliveries import ConsumingChannel, message_of, persistent_message
 from tests.support.failing_disk import FailingDisk
+from tests.support.little_memory import UnreadableDisk
 from tests.support.waiting import wait_until
 
 BODY = bytes(1500)
@@ -98,6 +100,60 @@ async def test_messages_leave_memory_and_come_back(
 
     await wait_until(takes)
     assert [tag for _, tag, _, _ in taken] == list(range(1, 101))
+
+
+@pytest.fixture
+def unreadable() -> UnreadableDisk:
+    return UnreadableDisk()
+
+
+@pytest.fixture
+def restarted(fast_path: Path, unreadable: UnreadableDisk) -> Iterator[Bench]:
+    """A broker that has found cold messages whose time is over: two slices of them."""
+    bench = Bench(fast_path / "d", unreadable)
+    bench.connect().declare("q", durable=True)
+    for _ in range(SLICE_COUNT + 1):
+        message = persistent_message()
+        message.expires_ms = 1
+        queue_of(bench, "q").publish(message)
+    bench.close()
+    bench = Bench(fast_path / "d", unreadable)
+    yield bench
+    bench.close()
+
+
+@pytest.fixture
+async def restarted_ticker(
+    restarted: Bench, fatal: list[BaseException]
+) -> AsyncIterator[Ticker]:
+    loop = asyncio.get_running_loop()
+    ticker = Ticker(restarted.broker, Clock(), loop, 0.002, fatal.append)
+    yield ticker
+    await ticker.drain()
+    ticker.close()
+
+
+async def test_deadlines_that_a_start_has_found_are_read_in_passing(
+    restarted: Bench, restarted_ticker: Ticker
+) -> None:
+    queue = queue_of(restarted, "q")
+    assert queue.ready_count == SLICE_COUNT + 1
+    restarted_ticker.start_sweep(no_clients)
+    await wait_until(lambda: queue.ready_count == 0)
+    assert not restarted.broker.survey.has_work
+
+
+async def test_deadlines_that_cannot_be_read_are_told_of(
+    restarted: Bench,
+    restarted_ticker: Ticker,
+    unreadable: UnreadableDisk,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    unreadable.is_unreadable = True
+    restarted_ticker.start_sweep(no_clients)
+    await wait_until(lambda: "times to live cannot be read" in caplog.text)
+    unreadable.is_unreadable = False
+    assert restarted.broker.survey.has_work
 
 
 async def test_settles_reach_the_paging_log_with_the_tick(
