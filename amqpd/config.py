@@ -48,6 +48,9 @@ class Config:
     port: int
     frame_max: int
     channel_max: int
+    channel_max_per_node: int | None
+    connection_max: int | None
+    consumer_max_per_channel: int | None
     heartbeat_s: int
     handshake_timeout_ms: int
     max_message_size: int

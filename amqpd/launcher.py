@@ -34,16 +34,17 @@ from amqpd import __version__, build_kind
 from amqpd.clock import Clock
 from amqpd.config import Config, ConfigInvalid, Loaded
 from amqpd.logs import set_level, start_logging
-from amqpd.net.resources import ResourceWatch, descriptors_max, open_descriptors
+from amqpd.net.resources import ResourceWatch
 from amqpd.net.server import ListenFailed, Server
 from amqpd.opening import DefinitionsUnreadable, Opened, open_rooms
+from amqpd.process import descriptors_max, open_descriptors
 from amqpd.protocol.control import ConnectionOptions
 from amqpd.protocol.handshake import COMPATIBLE_VERSION, HandshakeOptions
 from store.errors import AlreadyLocked, StoreError
 
 if TYPE_CHECKING:
     from amqpd.http.prometheus import MetricsEndpoint
-    from amqpd.http.room import Room
+    from amqpd.http.room import Identity, Room
     from amqpd.http.server import HttpServer
 
 logger = logging.getLogger("amqpd.launcher")
@@ -162,7 +163,9 @@ class Daemon:
         # Only here: it takes as long as all other imports together.
         from amqpd.http.prometheus import MetricsEndpoint
 
-        metrics = MetricsEndpoint(self._opened.broker, server.ticker)
+        metrics = MetricsEndpoint(
+            self._opened.broker, server.ticker, self._identity(server)
+        )
         for address in server.bound_addresses():
             try:
                 metrics.listen(address, port)
@@ -196,11 +199,11 @@ class Daemon:
         logger.info("the management API is at port %d", config.http_port)
         return http
 
-    def _room(self, server: Server) -> Room:
-        from amqpd.http.room import Identity, Listener, Room
+    def _identity(self, server: Server) -> Identity:
+        from amqpd.http.room import Identity
 
         config = self._loaded.config
-        identity = Identity(
+        return Identity(
             node=f"amqpd@{os.uname().nodename}",
             cluster_name=config.cluster_name,
             amqpd_version=__version__,
@@ -208,9 +211,14 @@ class Daemon:
             data_dir=config.data_dir,
             started_ms=server.ticker.now_ms(),
         )
+
+    def _room(self, server: Server) -> Room:
+        from amqpd.http.room import Listener, Room
+
+        config = self._loaded.config
         room = Room(
             broker=self._opened.broker,
-            identity=identity,
+            identity=self._identity(server),
             now_ms=server.ticker.now_ms,
             wake=server.ticker.wake,
             loopback_users=frozenset(config.loopback_users),

@@ -14,10 +14,12 @@ import os
 from pathlib import Path
 from typing import Final
 
+from amqpd.broker.admission import NodeLimits
 from amqpd.broker.alarms import Alarms, ResourceLimit
 from amqpd.broker.broker import Broker, Defaults
 from amqpd.broker.catalogue import SCHEMA, SCHEMA_VERSION, Catalogue, CommitFailed
 from amqpd.broker.definitions import load_definitions
+from amqpd.broker.number_limits import NO_LIMIT
 from amqpd.broker.pager import MemoryBudgets
 from amqpd.broker.ports import DurabilityWaiter
 from amqpd.config import Config
@@ -129,6 +131,7 @@ def _open_locked(
             _budgets(config),
         )
         _set_limits(broker.alarms, config)
+        broker.admission.node_limits = _node_limits(config)
         if config.compat_x_death == "drop":
             broker.drop_published_deaths()
         queue_count = sum(len(vhost.queues) for vhost in broker.vhosts.values())
@@ -167,6 +170,19 @@ def _set_limits(alarms: Alarms, config: Config) -> None:
     alarms.memory_total = memory_total(config)
     alarms.set_memory_watermark(_limit(config.memory_high_watermark))
     alarms.set_disk_free_limit(_limit(config.disk_free_limit))
+
+
+def _node_limits(config: Config) -> NodeLimits:
+    return NodeLimits(
+        f"amqpd@{os.uname().nodename}",
+        _or_none(config.connection_max),
+        _or_none(config.channel_max_per_node),
+        _or_none(config.consumer_max_per_channel),
+    )
+
+
+def _or_none(limit: int | None) -> int:
+    return NO_LIMIT if limit is None else limit
 
 
 def _limit(amount: int | float) -> ResourceLimit:

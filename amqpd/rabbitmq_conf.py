@@ -38,6 +38,12 @@ _SAME: Final = {
     "total_memory_available_override_value": "memory.available",
     "vm_memory_high_watermark.absolute": "memory.high_watermark",
 }
+#: Keys whose value is a number, or the word infinity: no limit, as ours without them.
+_LIMITS: Final = {
+    "channel_max_per_node": "channel_max_per_node",
+    "connection_max": "connection_max",
+    "consumer_max_per_channel": "consumer_max_per_channel",
+}
 #: Keys whose value is a share, with or without a point.
 _SHARES: Final = {
     "disk_free_limit.relative": "disk.free_limit",
@@ -136,6 +142,9 @@ def _split(raw: str, line: int, environment: Mapping[str, str]) -> Entry:
 def _map(entry: Entry, conf: RabbitmqConf) -> None:
     if entry.key in _SAME:
         conf.entries.append(Entry(_SAME[entry.key], entry.text, entry.line))
+    elif entry.key in _LIMITS:
+        if entry.text != "infinity":
+            conf.entries.append(Entry(_LIMITS[entry.key], entry.text, entry.line))
     elif entry.key in _SHARES:
         share = entry.text if "." in entry.text else entry.text + ".0"
         conf.entries.append(Entry(_SHARES[entry.key], share, entry.line))

@@ -70,10 +70,13 @@ class Access:
         Raises:
             AccessRefused: the user has not got it.
         """
+        if not self.may_read(kind, name):
+            raise self._refused("read", kind, _shown(kind, name))
+
+    def may_read(self, kind: str, name: str) -> bool:
+        """Whether the user may consume from it, or bind it as a source."""
         permission = self.permission
-        shown = _shown(kind, name)
-        if permission is None or not permission.may_read(shown):
-            raise self._refused("read", kind, shown)
+        return permission is not None and permission.may_read(_shown(kind, name))
 
     def check_topic_write(self, exchange: str, routing_key: bytes) -> None:
         """Check the right to publish to a topic exchange with this key.

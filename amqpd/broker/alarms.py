@@ -62,6 +62,8 @@ class Alarms:
         self.memory_total = 0
         self.memory_watermark = ResourceLimit(None, MEMORY_WATERMARK)
         self.disk_free_limit = ResourceLimit(DISK_FREE_LIMIT)
+        # Clients are turned away; this stops nobody who is connected.
+        self.is_out_of_descriptors = False
         # None: nobody has measured yet.
         self.memory_used: int | None = None
         self.disk_free: int | None = None

@@ -85,6 +85,8 @@ class Broker:
             catalogue, pager, self.dispatch, random_octets
         )
         self.admission = self._surroundings.admission
+        self.traffic = self._surroundings.traffic
+        self.churn = self._surroundings.churn
         self.changes = ParameterChanges(
             catalogue, self.vhosts, self.users, self.admission
         )
@@ -178,9 +180,10 @@ class Broker:
         """Let a user into a virtual host.
 
         Raises:
-            NotAllowed: it does not exist, it or the user has as many connections as
-                there may be, or the user has no rights in it.
+            NotAllowed: it does not exist, it, the user or the node has as many
+                connections as there may be, or the user has no rights in it.
         """
+        self.admission.check_node()
         vhost = self.vhosts.get(name)
         if vhost is None:
             raise NotAllowed(f"vhost {name} not found")

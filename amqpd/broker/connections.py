@@ -13,6 +13,7 @@ from mypy_extensions import i64, trait
 
 from amqpd.broker.connection_facts import ChannelFacts, ConnectionFacts
 from amqpd.broker.errors import AmqpError
+from amqpd.broker.traffic import Traffic
 
 
 @trait
@@ -33,6 +34,10 @@ class OpenConnection:
 
     def channel_count(self) -> int:
         """How many channels are open."""
+        raise NotImplementedError
+
+    def count_traffic(self, total: Traffic) -> tuple[int, int]:
+        """Add what has passed; return how many channels publish, how many consume."""
         raise NotImplementedError
 
     def facts(self) -> ConnectionFacts:

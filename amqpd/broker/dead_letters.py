@@ -54,6 +54,8 @@ class DeadLetters:
         self._router = router
         self._default_routes = default_routes
         self._keepers = keepers
+        # Sent on, by reason.
+        self.counts: dict[str, int] = {}
         self._told_cycles: set[tuple[str, str]] = set()
 
     def move(
@@ -86,6 +88,7 @@ class DeadLetters:
         exchange = limits.dead_letter_exchange
         if exchange is None:
             return None
+        self.counts[reason] = self.counts.get(reason, 0) + 1
         came_by, key = _names(message.address)
         own_keys = [key, *_copied_to(message)]
         keys = own_keys

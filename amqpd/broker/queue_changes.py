@@ -126,6 +126,7 @@ class DeclareQueue(Operation):
         self._access.check_configure("queue", name)
         if queue is not None:
             self._check_same(queue)
+            topology.surroundings.churn.queues_declared += 1
             topology.queue_used(queue)
             self._done(queue)
             return Progress.DONE
@@ -174,6 +175,8 @@ class DeclareQueue(Operation):
             owner,
             properties.arguments,
         )
+        self._topology.surroundings.churn.queues_declared += 1
+        self._topology.surroundings.churn.queues_created += 1
         ignored = not_applied(properties.arguments.table)
         if ignored:
             logger.warning(

@@ -123,6 +123,11 @@ class Session(Access):
         self.check_read("queue", name)
         return self.vhost.find_queue(self, name)
 
+    def renew(self, user: User) -> None:
+        """The user has logged in anew: what was remembered may not be true any more."""
+        self.user = user
+        self.routes.clear()
+
     def enter_channel(self) -> None:
         """A channel is about to be opened.
 
@@ -131,6 +136,15 @@ class Session(Access):
         """
         if self._admission is not None:
             self._admission.enter_channel(self.user.name)
+
+    def check_consumer(self, count: int) -> None:
+        """Check that a channel with so many consumers may have one more.
+
+        Raises:
+            NotAllowed: it may not.
+        """
+        if self._admission is not None:
+            self._admission.check_consumer(count)
 
     def leave_channel(self) -> None:
         """A channel has been closed."""

@@ -39,6 +39,7 @@ from amqpd.broker.queue_log import FIRST_TRANSIENT_ID
 from amqpd.broker.queue_rules import QueueRules
 from amqpd.broker.statements import delete_exchange, delete_queue
 from amqpd.broker.timers import Timers
+from amqpd.broker.traffic import Churn, Traffic
 from routing.binding import Binding
 from routing.router import Router
 from store.message_store import MessageStore
@@ -68,6 +69,9 @@ class Surroundings:
         self.timers = Timers()
         self.keepers = KeepersRound()
         self.admission = Admission()
+        # Of channels that have closed; the open ones count for themselves.
+        self.traffic = Traffic()
+        self.churn = Churn()
         # Whether what publishers say in x-death is history, as in RabbitMQ 3.
         self.keeps_published_deaths = True
         self._random_octets = random_octets
@@ -315,6 +319,7 @@ class Topology:
     def take_out_queue(self, queue: Queue) -> list[Binding]:
         """Forget a queue's name and bindings; the queue itself is left as it is."""
         name = queue.name
+        self.surroundings.churn.queues_deleted += 1
         del self.queues[name]
         del self.default_routes[default_route_key(name)]
         self.leaving.discard(name)

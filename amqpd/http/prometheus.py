@@ -1,4 +1,4 @@
-"""`/metrics`: what the store has done and how it stands, in Prometheus' text format.
+"""`/metrics`: what has passed and how the store stands, in Prometheus' text format.
 
 The library serves each scrape on a thread of its own; the figures are the loop's, some
 of them sums over what changes from turn to turn. So the thread asks the loop for all
@@ -10,8 +10,9 @@ A scrape costs the loop some tens of microseconds and one more for every few seg
 writing the text costs it nothing. A loop that does not answer in time is an error 500,
 which is what the scraper should see.
 
-Counters have the label `log`: "messages", or "paging", where messages go that memory
-has no room for. It knows nothing of connections, and nothing of how a scrape is used.
+Counters of the store have the label `log`: "messages", or "paging", where messages go
+that memory has no room for. What RabbitMQ has, too, is read by `overview_metrics` and
+`object_metrics`. How a scrape is used is not known here.
 """
 
 from __future__ import annotations
@@ -22,8 +23,9 @@ import math
 import socket
 import socketserver
 import threading
-from collections.abc import Iterator
-from typing import Final, Protocol, final
+from collections.abc import Callable, Coroutine, Iterable, Iterator
+from typing import TYPE_CHECKING, Any, Final, Protocol, final
+from urllib.parse import parse_qs
 from wsgiref.simple_server import WSGIRequestHandler
 
 from prometheus_client import CollectorRegistry, ProcessCollector, make_wsgi_app
@@ -37,6 +39,12 @@ from prometheus_client.exposition import ThreadingWSGIServer
 from prometheus_client.registry import Collector
 
 from amqpd.broker.broker import Broker
+from amqpd.http.object_metrics import FAMILIES, ObjectFigures
+from amqpd.http.overview_metrics import OverviewFigures
+from amqpd.http.room import Identity
+
+if TYPE_CHECKING:
+    from wsgiref.types import StartResponse, WSGIEnvironment
 
 logger = logging.getLogger("amqpd.metrics")
 
@@ -58,6 +66,9 @@ _COUNTERS: Final = (
 
 class Ticks(Protocol):
     """What drives the broker, as far as it is measured."""
+
+    def now_ms(self) -> int:
+        """The time."""
 
     @property
     def turn_seconds_max(self) -> float:
@@ -161,8 +172,12 @@ def _value(name: str, text: str, value: float) -> GaugeMetricFamily:
 class LoopCollector(Collector):
     """Has the figures read on the loop, whichever thread asks."""
 
-    def __init__(self, figures: StoreFigures, loop: asyncio.AbstractEventLoop) -> None:
-        self._figures = figures
+    def __init__(
+        self,
+        read: Callable[[], Coroutine[Any, Any, list[Metric]]],
+        loop: asyncio.AbstractEventLoop,
+    ) -> None:
+        self._read = read
         self._loop = loop
 
     def collect(self) -> list[Metric]:
@@ -173,9 +188,6 @@ class LoopCollector(Collector):
         """
         reading = asyncio.run_coroutine_threadsafe(self._read(), self._loop)
         return reading.result(ANSWER_SECONDS_MAX)
-
-    async def _read(self) -> list[Metric]:
-        return self._figures.read()
 
 
 class _Handler(WSGIRequestHandler):
@@ -206,13 +218,46 @@ class _Listener6(_Listener):
 class MetricsEndpoint:
     """Listens on one or more addresses and answers with the figures."""
 
-    def __init__(self, broker: Broker, ticks: Ticks) -> None:
-        registry = CollectorRegistry()
-        ProcessCollector(registry=registry)
-        figures = StoreFigures(broker, ticks)
-        registry.register(LoopCollector(figures, asyncio.get_running_loop()))
-        self._app = make_wsgi_app(registry)
+    def __init__(self, broker: Broker, ticks: Ticks, identity: Identity) -> None:
+        self._broker = broker
+        self._loop = asyncio.get_running_loop()
+        self._store = StoreFigures(broker, ticks)
+        self._overview = OverviewFigures(broker, identity, ticks.now_ms)
+        self._aggregated = make_wsgi_app(self._registry(self._read_all, True))
         self._listeners: list[_Listener] = []
+
+    async def _read_all(self) -> list[Metric]:
+        return [*self._overview.read(), *self._store.read()]
+
+    def _registry(
+        self, read: Callable[[], Coroutine[Any, Any, list[Metric]]], of_process: bool
+    ) -> CollectorRegistry:
+        registry = CollectorRegistry()
+        if of_process:
+            ProcessCollector(registry=registry)
+        registry.register(LoopCollector(read, self._loop))
+        return registry
+
+    def _answer(
+        self, environment: WSGIEnvironment, start_response: StartResponse
+    ) -> Iterable[bytes]:
+        """Answer /metrics and everything that is not one of the other paths."""
+        app = self._aggregated
+        path = environment.get("PATH_INFO", "")
+        if path == "/metrics/per-object":
+            figures = ObjectFigures(self._broker)
+            app = make_wsgi_app(self._registry(figures.read, False))
+        elif path == "/metrics/detailed":
+            asked = parse_qs(environment.get("QUERY_STRING", ""))
+            figures = ObjectFigures(
+                self._broker,
+                [name for name in asked.get("family", []) if name in FAMILIES],
+                asked.get("vhost", []),
+                "rabbitmq_detailed",
+            )
+            app = make_wsgi_app(self._registry(figures.read, False))
+        answer: Iterable[bytes] = app(environment, start_response)
+        return answer
 
     def listen(self, address: str, port: int) -> int:
         """Listen on an IP address and return the port, which 0 leaves open.
@@ -222,7 +267,7 @@ class MetricsEndpoint:
         """
         kind = _Listener6 if ":" in address else _Listener
         listener = kind((address, port), _Handler)
-        listener.set_app(self._app)
+        listener.set_app(self._answer)
         self._listeners.append(listener)
         threading.Thread(
             target=listener.serve_forever, name="amqpd-metrics", daemon=True

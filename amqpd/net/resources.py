@@ -10,71 +10,28 @@ clock; on a broker that is idle it is taken by the sweep.
 from __future__ import annotations
 
 import logging
-import os
-import resource
 from pathlib import Path
 from typing import Final, final
 
 from amqpd.broker.alarms import MEMORY
 from amqpd.broker.broker import Broker
+from amqpd.process import (
+    descriptors_max,
+    free_space,
+    give_back_memory,
+    open_descriptors,
+    resident_size,
+)
 
 logger = logging.getLogger("amqpd.resources")
 
 LOOK_MS: Final = 20
+#: Descriptors that clients do not get: the logs must be able to open files.
+RESERVED_MAX: Final = 100
+#: How often a shortage of descriptors is looked at, and told.
+SHORTAGE_MS: Final = 1_000
 #: While memory is short: how often what was freed is given back to the system.
 TRIM_MS: Final = 500
-
-_PAGE_SIZE: Final = os.sysconf("SC_PAGE_SIZE")
-_STATM: Final = "/proc/self/statm"
-_DESCRIPTORS: Final = "/proc/self/fd"
-
-
-def resident_size() -> int:
-    """Return the resident set of this process in octets."""
-    try:
-        with open(_STATM, "rb") as file:
-            return int(file.read().split()[1]) * _PAGE_SIZE
-    except OSError:
-        # Not Linux. This is its largest size so far, which is better than nothing.
-        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-
-
-def free_space(path: Path) -> int:
-    """Return how much this user may still write where `path` is, in octets.
-
-    Raises:
-        OSError: the file system does not say.
-    """
-    found = os.statvfs(path)
-    return found.f_bavail * found.f_frsize
-
-
-def give_back_memory() -> None:
-    """Have the C library give back what was freed among what is still used.
-
-    It would keep that, and an alarm would stay on although hardly anything is used.
-    """
-    # Only here: most processes never need it.
-    import ctypes
-
-    try:
-        ctypes.CDLL(None).malloc_trim(0)
-    except (AttributeError, OSError):
-        # Another C library than glibc.
-        return
-
-
-def open_descriptors() -> int:
-    """Return how many file descriptors are open; takes time, a microsecond each."""
-    try:
-        return len(os.listdir(_DESCRIPTORS))
-    except OSError:
-        return 0
-
-
-def descriptors_max() -> int:
-    """Return how many file descriptors this process may have."""
-    return resource.getrlimit(resource.RLIMIT_NOFILE)[0]
 
 
 @final
@@ -87,7 +44,11 @@ class ResourceWatch:
         self._data_dir = data_dir
         self._look_ms = 0
         self._trim_ms = 0
+        self._shortage_ms = 0
         self._says_no = False
+        most = descriptors_max()
+        #: So many descriptors may be open when a client comes.
+        self.descriptors_for_clients = most - min(RESERVED_MAX, most // 4)
 
     def look(self, now_ms: int) -> bool:
         """Look if it is time to; return whether an alarm has come or gone."""
@@ -95,6 +56,11 @@ class ResourceWatch:
             return False
         self._look_ms = now_ms + LOOK_MS
         alarms = self._alarms
+        if alarms.is_out_of_descriptors and now_ms >= self._shortage_ms:
+            self._shortage_ms = now_ms + SHORTAGE_MS
+            alarms.is_out_of_descriptors = (
+                open_descriptors() >= self.descriptors_for_clients
+            )
         before = alarms.resources()
         alarms.on_measured(resident_size(), self._disk_free(), now_ms)
         is_short = alarms.has(MEMORY)
@@ -103,6 +69,24 @@ class ResourceWatch:
             self._trim_ms = now_ms + TRIM_MS
             give_back_memory()
         return alarms.resources() != before
+
+    def admits(self, descriptor: int, now_ms: int) -> bool:
+        """Whether a client may stay whose socket was given this descriptor.
+
+        A new descriptor is the lowest that is free, so at least as many are open.
+        """
+        if descriptor < self.descriptors_for_clients:
+            return True
+        if now_ms >= self._shortage_ms:
+            self._shortage_ms = now_ms + SHORTAGE_MS
+            logger.error(
+                "clients are turned away: %d file descriptors are open, and the rest "
+                "of %d is kept for files; raise the limit (ulimit -n, LimitNOFILE)",
+                descriptor,
+                descriptors_max(),
+            )
+        self._alarms.is_out_of_descriptors = True
+        return False
 
     def _disk_free(self) -> int:
         try:

@@ -59,6 +59,12 @@ class ClientTransport(asyncio.BufferedProtocol):
             high=WRITE_BUFFER_SIZE_MAX, low=WRITE_BUFFER_SIZE_LOW
         )
         accepted: socket.socket = transport.get_extra_info("socket")
+        resources = self._ticker.resources
+        if resources is not None and not resources.admits(
+            accepted.fileno(), self._ticker.now_ms()
+        ):
+            self._transport.abort()
+            return
         accepted.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         peer = transport.get_extra_info("peername")
         here = transport.get_extra_info("sockname")
@@ -79,7 +85,8 @@ class ClientTransport(asyncio.BufferedProtocol):
     def buffer_updated(self, nbytes: int) -> None:
         """Something was read."""
         connection = self.connection
-        assert connection is not None
+        if connection is None:
+            return
         connection.receive_data(
             bytes(self._read_buffer[:nbytes]), self._ticker.now_ms()
         )
@@ -168,7 +175,9 @@ class ClientTransport(asyncio.BufferedProtocol):
         self._members.discard(self)
         self._ticker.paused.discard(self)
         connection = self.connection
-        assert connection is not None
+        if connection is None:
+            # It was turned away.
+            return
         reason = "client unexpectedly closed TCP connection"
         if error is not None:
             reason = f"{reason}: {error}"

@@ -28,6 +28,7 @@ from amqpd.broker.errors import (
 from amqpd.broker.queue import Queue
 from amqpd.broker.reply_queues import REPLY_TO
 from amqpd.broker.session import Session
+from amqpd.broker.traffic import Traffic
 from amqpd.protocol import consumer_arguments, declaring
 from amqpd.protocol.consuming import ChannelConsumer, Consuming
 from amqpd.protocol.delivery_timeout import DeliveryTimeout
@@ -61,10 +62,13 @@ class Channel(ChannelFace):
         touched: list[Publishing],
     ) -> None:
         super().__init__(number, session)
+        self.traffic = Traffic()
         self.publishing = Publishing(
-            number, session, output, durability, body_size_max, touched
+            number, session, output, durability, body_size_max, touched, self.traffic
         )
-        self.consuming = Consuming(number, output, connection)
+        self.consuming = Consuming(number, output, connection, self.traffic)
+        self._surroundings = session.vhost.surroundings
+        self._surroundings.churn.channels_opened += 1
         self.durability = durability
         # We closed it: everything but the client's close and close-ok is ignored.
         self.is_closing = False
@@ -126,6 +130,12 @@ class Channel(ChannelFace):
         if not self.is_closed:
             self._connection.fail_channel(self.number, error, self._method_id)
 
+    def cancel_forbidden(self) -> None:
+        """End the consumers that the user has lost the right to."""
+        exempt = self.publishing.reply_queue
+        for queue in self.consuming.cancel_forbidden(self.session, exempt):
+            self.session.vhost.queue_unused(queue)
+
     def keep(self, frame: bytes) -> None:
         """Keep a frame for when the channel is not held any more."""
         self.kept.append(frame)
@@ -140,8 +150,7 @@ class Channel(ChannelFace):
 
     def close(self) -> None:
         """End everything on the channel; unacked messages go back to their queues."""
-        if not self.is_closed:
-            self.session.leave_channel()
+        is_first = not self.is_closed
         self.is_closed = True
         self.is_held = False
         self.kept = []
@@ -149,6 +158,10 @@ class Channel(ChannelFace):
         self.publishing.close()
         for queue in self.consuming.close():
             self.session.vhost.queue_unused(queue)
+        if is_first:
+            self.session.leave_channel()
+            self._surroundings.churn.channels_closed += 1
+            self._surroundings.traffic.add(self.traffic)
 
 
 # -- the channel itself -------------------------------------------------------
@@ -244,6 +257,7 @@ def _consume(channel: Channel, decoded: Decoded) -> None:
     method = cast(commands.Basic.Consume, decoded.method)
     consuming = channel.consuming
     session = channel.session
+    session.check_consumer(len(consuming.consumers))
     tag = method.consumer_tag or session.new_name(TAG_PREFIX)
     arguments = Arguments(cast(Table, method.arguments or {}), decoded.raw_arguments)
     if method.queue == REPLY_TO:
@@ -309,6 +323,7 @@ def _get(channel: Channel, decoded: Decoded) -> None:
     session.vhost.queue_used(queue)
     reference = queue.get(bool(method.no_ack))
     if reference is None:
+        channel.traffic.get_empty += 1
         channel.reply(commands.Basic.GetEmpty())
     else:
         channel.consuming.write_get_ok(queue, reference, bool(method.no_ack))

@@ -28,7 +28,7 @@ from amqpd.broker.errors import (
 from amqpd.broker.ports import AlarmWaiter
 from amqpd.broker.session import Session
 from amqpd.protocol.channel import Channel
-from amqpd.protocol.control import ConnectionOptions, Control
+from amqpd.protocol.control import UPDATE_SECRET, ConnectionOptions, Control
 from amqpd.protocol.errors import close_method, log_closed_channel, log_unforeseen
 from amqpd.protocol.frame_shape import check_names, check_shape, no_frame_end
 from amqpd.protocol.intake import Chunk, Intake
@@ -334,6 +334,9 @@ class Connection(ConnectionFace, AlarmWaiter):
         if self._method_id == CONNECTION_CLOSE:
             self._end_parking()
         self.control.take_method(frame[HEAD_SIZE:-1], self._method_id, self._now_ms)
+        if self._method_id == UPDATE_SECRET:
+            for channel in self.channels.values():
+                channel.cancel_forbidden()
         session = self.control.session
         self._is_open = self.control.state is State.OPEN
         if self._is_open and self._session is None:

@@ -16,7 +16,9 @@ from pamqp import commands
 from amqpd.broker.delivery import ACKED, REJECTED, REQUEUED, Consumer, Reference
 from amqpd.broker.errors import PreconditionFailed
 from amqpd.broker.queue import Queue
+from amqpd.broker.session import Session
 from amqpd.broker.timers import Timed
+from amqpd.broker.traffic import Traffic
 from amqpd.protocol.output import Output
 from amqpd.protocol.ports import ConnectionFace
 from amqpd.protocol.sending import DeliverHead, write_content, write_get_ok
@@ -80,18 +82,25 @@ class ChannelConsumer(Consumer):
     def deliver(self, reference: Reference) -> None:
         """Write basic.deliver and the content."""
         consuming = self._consuming
+        traffic = consuming.traffic
         if self.no_ack:
             delivery_tag = consuming.unacked.skip(1)
+            traffic.delivered_no_ack += 1
         else:
             delivery_tag = consuming.unacked.add(reference)
             reference.delivery_tag = delivery_tag
             consuming.unacked_count += 1
+            traffic.delivered += 1
         message = reference.message
         output = consuming.output
         out = output.writer()
         out.write(self._head.for_address(message.address))
         write_i64_be(out, delivery_tag)
-        out.append(1 if reference.redelivered else 0)
+        if reference.redelivered:
+            traffic.redelivered += 1
+            out.append(1)
+        else:
+            out.append(0)
         out.write(message.address)
         content = message.content
         if (
@@ -117,8 +126,15 @@ class ChannelConsumer(Consumer):
 class Consuming:
     """The consuming half of a channel."""
 
-    def __init__(self, number: i64, output: Output, connection: ConnectionFace) -> None:
+    def __init__(
+        self,
+        number: i64,
+        output: Output,
+        connection: ConnectionFace,
+        traffic: Traffic,
+    ) -> None:
         self.number: i64 = number
+        self.traffic = traffic
         self.output = output
         self.unacked: Unacked[Reference] = Unacked()
         self.consumers: dict[str, ChannelConsumer] = {}
@@ -158,6 +174,20 @@ class Consuming:
         if self._connection.can_be_cancelled():
             method = commands.Basic.Cancel(consumer.tag, True)
             self.output.writer().write(encode_method(self.number, method))
+
+    def cancel_forbidden(self, session: Session, exempt: Queue | None) -> list[Queue]:
+        """End the consumers that the user may not have any more; return their queues.
+
+        Those of `exempt` need no right.
+        """
+        queues: list[Queue] = []
+        for consumer in list(self.consumers.values()):
+            queue = consumer.source
+            if queue is not exempt and not session.may_read("queue", queue.name):
+                queue.remove_consumer(consumer)
+                self.on_queue_gone(consumer)
+                queues.append(queue)
+        return queues
 
     def set_prefetch(self, prefetch: i64) -> None:
         """Change the limit of the whole channel; it applies at once."""
@@ -270,6 +300,8 @@ class Consuming:
 
     def finish(self, references: list[Reference], outcome: i64) -> None:
         """Do with deliveries that have left the ledger what the client has said."""
+        if outcome == ACKED:
+            self.traffic.acked += len(references)
         for reference in references:
             consumer = reference.consumer
             if outcome == ACKED:
@@ -298,9 +330,13 @@ class Consuming:
 
     def write_get_ok(self, queue: Queue, reference: Reference, no_ack: bool) -> None:
         """Answer basic.get with a message that was taken from its queue."""
+        if reference.redelivered:
+            self.traffic.redelivered += 1
         if no_ack:
+            self.traffic.got_no_ack += 1
             delivery_tag = self.unacked.skip(1)
         else:
+            self.traffic.got += 1
             delivery_tag = self.unacked.add(reference)
             reference.delivery_tag = delivery_tag
         write_get_ok(

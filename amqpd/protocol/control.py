@@ -126,6 +126,7 @@ class Control:
             self._send(
                 self.handshake.on_start_ok(cast(commands.Connection.StartOk, method))
             )
+            self._broker.churn.logins_succeeded += 1
         elif method_id == TUNE_OK:
             self.state = advance(self.state, Event.RECEIVED_TUNE_OK)
             self._on_tune_ok(cast(commands.Connection.TuneOk, method), now_ms)
@@ -151,6 +152,7 @@ class Control:
             self._end(Event.LOST_TRUST, reason)
             return
         if isinstance(refusal, LoginFailed):
+            self._broker.churn.logins_failed += 1
             # RabbitMQ names no method in this one.
             class_id = method_id = 0
         is_told = self.handshake.is_told(refusal)
@@ -258,13 +260,24 @@ class Control:
         self._end(Event.RECEIVED_CLOSE, text)
 
     def _on_update_secret(self, method: commands.Connection.UpdateSecret) -> None:
-        # The internal users have no secret that expires; the method is honoured by
-        # checking the new one as a login would be.
+        """Log the user in anew; the caller looks at what is permitted from here on."""
         user = self.handshake.user
-        assert user is not None
+        session = self.session
+        assert user is not None and session is not None
         if not self._broker.secret_fits(user, method.new_secret or ""):
             raise NotAllowed("New secret was refused by one of the backends")
+        renewed = self._broker.users.get(user.name)
+        assert renewed is not None
+        self.handshake.user = renewed
+        session.renew(renewed)
         self._send(commands.Connection.UpdateSecretOk())
+        logger.info(
+            "connection %s: user '%s' updated secret, reason: %s",
+            self.name,
+            user.name,
+            method.reason,
+            extra={"connection": self.name, "user": user.name},
+        )
 
     def _take_while_closing(self, method_id: i64) -> None:
         if method_id == CLOSE:

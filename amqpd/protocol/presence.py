@@ -13,6 +13,7 @@ from amqpd.broker.connection_facts import ChannelFacts, ConnectionFacts, Consume
 from amqpd.broker.connections import OpenConnection
 from amqpd.broker.errors import AmqpError
 from amqpd.broker.session import Session
+from amqpd.broker.traffic import Traffic
 from amqpd.protocol.channel import Channel
 from amqpd.protocol.control import Control
 from amqpd.protocol.output import Output
@@ -54,6 +55,20 @@ class Presence(OpenConnection):
     def channel_count(self) -> int:
         """How many channels are open."""
         return len(self._channels)
+
+    def count_traffic(self, total: Traffic) -> tuple[int, int]:
+        """Add what has passed; return how many channels publish, how many consume."""
+        publishing = consuming = 0
+        for channel in self._channels.values():
+            # One that the broker has closed has counted already.
+            if not channel.is_closed:
+                channel.publishing.count_confirms()
+                total.add(channel.traffic)
+                if channel.traffic.received:
+                    publishing += 1
+                if channel.consuming.consumers:
+                    consuming += 1
+        return publishing, consuming
 
     def facts(self) -> ConnectionFacts:
         """All there is to say of the connection."""

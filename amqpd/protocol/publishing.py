@@ -26,6 +26,7 @@ from amqpd.broker.reply_queues import REPLY_TO
 from amqpd.broker.routes import Route
 from amqpd.broker.sender_selected import selected_keys, without_blind_copies
 from amqpd.broker.session import Session
+from amqpd.broker.traffic import Traffic
 from amqpd.protocol.output import Answerer, Output
 from amqpd.protocol.sending import write_ack, write_return
 from amqpd.protocol.transaction import Transaction
@@ -81,6 +82,7 @@ class Publishing(DurabilityWaiter, Answerer):
         durability: Durability,
         body_size_max: i64,
         touched: "list[Publishing]",
+        traffic: Traffic,
     ) -> None:
         self.number: i64 = number
         self.confirms: PublisherConfirms | None = None
@@ -98,6 +100,9 @@ class Publishing(DurabilityWaiter, Answerer):
         self._is_answering = False
         # Who has numbers to hand over when the current read has been processed.
         self._touched = touched
+        self._traffic = traffic
+        # Of the numbers of confirms: those that were answered negatively.
+        self._refused_count: i64 = 0
         # Numbers that wait for the disk and have not been given to the log: 0 is none.
         self._wait_first: i64 = 0
         self._wait_last: i64 = 0
@@ -210,6 +215,7 @@ class Publishing(DurabilityWaiter, Answerer):
         if facts & (HAS_REPLY_TO | HAS_DEATH):
             content = self._rewritten(content, facts)
         message = Message(route.address, content, body, facts, now_ms)
+        self._traffic.receive(message.body_size())
         queues = route.queues
         if facts & (HAS_EXPIRATION | HAS_USER_ID | HAS_UNKNOWN_MODE):
             check_properties(message, self._session.user, now_ms)
@@ -239,8 +245,12 @@ class Publishing(DurabilityWaiter, Answerer):
             queue.publish(message)
         if self._keepers.has_work:
             self._keepers.run()
-        if mandatory and not queues:
-            write_return(self._output, self.number, message, NO_ROUTE, b"NO_ROUTE")
+        self._traffic.routed += len(queues)
+        if not queues:
+            self._traffic.unroutable += 1
+            if mandatory:
+                self._traffic.returned += 1
+                write_return(self._output, self.number, message, NO_ROUTE, b"NO_ROUTE")
         if self.confirms is not None:
             self._take_number(self.confirms, message.number >= 0)
         return True
@@ -248,12 +258,14 @@ class Publishing(DurabilityWaiter, Answerer):
     def _offer(self, message: Message, queues: list[Queue]) -> bool:
         """Put a message into those of its queues that do not refuse it."""
         is_taken = deposit(message, queues, self._keepers)
+        self._traffic.routed += len(queues)
         if self.confirms is not None:
             if is_taken:
                 self._take_number(self.confirms, message.number >= 0)
             else:
                 number = self.confirms.take_number()
                 self.confirms.refuse(number, number)
+                self._refused_count += 1
                 self._answer()
         return is_taken
 
@@ -307,6 +319,7 @@ class Publishing(DurabilityWaiter, Answerer):
         """The disk would not take these numbers."""
         if self.confirms is not None:
             self.confirms.refuse(first, last)
+            self._refused_count += last - first + 1
             self._answer()
 
     def write_answers(self) -> None:
@@ -328,10 +341,20 @@ class Publishing(DurabilityWaiter, Answerer):
             self._is_answering = True
             self._output.add_answerer(self)
 
+    def count_confirms(self) -> None:
+        """Fill in what the numbers of confirms say of the traffic."""
+        confirms = self.confirms
+        if confirms is not None:
+            taken = confirms.next_number - 1
+            answered = taken - confirms.unanswered_count
+            self._traffic.received_to_confirm = taken
+            self._traffic.confirmed = max(0, answered - self._refused_count)
+
     def close(self) -> None:
         """The channel is closed: nobody is answered any more."""
         self.hand_over_waiting()
         self.abandon()
+        self.count_confirms()
         self.confirms = None
         self.transaction = None
         self.reply_queue = None

@@ -140,6 +140,18 @@ def test_limits_of_memory_and_disk_are_those_of_the_configuration(
     assert opened.broker.pager.budgets.total == int(0.4 * (1 << 30))
 
 
+def test_limits_of_the_node_are_those_of_the_configuration(
+    open_directory: Open,
+) -> None:
+    assert open_directory().broker.admission.node_limits.connection_max < 0
+    limits = open_directory(
+        connection_max="1", channel_max_per_node="2", consumer_max_per_channel="3"
+    ).broker.admission.node_limits
+    assert limits.node.startswith("amqpd@")
+    assert (limits.connection_max, limits.channel_max) == (1, 2)
+    assert limits.consumer_max_per_channel == 3
+
+
 def test_available_memory_may_be_a_share_of_what_there_is(
     open_directory: Open,
 ) -> None:

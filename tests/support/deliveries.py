@@ -13,6 +13,7 @@ from pamqp import commands
 from amqpd.broker.delivery import Reference, ReferenceOwner
 from amqpd.broker.message import Message
 from amqpd.broker.queue import Queue
+from amqpd.broker.traffic import Traffic
 from amqpd.protocol.consuming import ChannelConsumer, Consuming
 from amqpd.protocol.output import Output, OutputQueue
 from amqpd.protocol.ports import ConnectionFace
@@ -55,7 +56,7 @@ class ConsumingChannel:
 
     def __init__(self, number: int = 1, output: Output | None = None) -> None:
         self.output = output or Output(OutputQueue())
-        self.consuming = Consuming(number, self.output, ConnectionFace())
+        self.consuming = Consuming(number, self.output, ConnectionFace(), Traffic())
 
     def subscribe(
         self,

@@ -2,7 +2,7 @@
 
 import pytest
 
-from amqpd.broker.admission import Admission
+from amqpd.broker.admission import Admission, NodeLimits
 from amqpd.broker.errors import NotAllowed
 
 
@@ -71,3 +71,40 @@ def test_a_limit_that_is_lowered_turns_nobody_out() -> None:
     with pytest.raises(NotAllowed):
         admission.check_vhost("joe", "v")
     assert (admission.queue_limit("v"), admission.queue_limit("w")) == (3, -1)
+
+
+def test_the_node_has_room_for_so_many_connections() -> None:
+    admission = Admission()
+    admission.node_limits = NodeLimits(connection_max=1)
+    admission.check_node()
+    admission.enter("joe", "v")
+    with pytest.raises(NotAllowed) as caught:
+        admission.check_node()
+    text = "connection refused: node connection limit (1) is reached"
+    assert caught.value.text == text
+    admission.leave("joe", "v")
+    admission.check_node()
+
+
+def test_the_node_has_room_for_so_many_channels_of_all_users() -> None:
+    admission = Admission()
+    admission.node_limits = NodeLimits("amqpd@here", channel_max=1)
+    admission.enter_channel("joe")
+    with pytest.raises(NotAllowed) as caught:
+        admission.enter_channel("ann")
+    assert caught.value.text == (
+        "number of channels opened on node 'amqpd@here' has reached the maximum "
+        "allowed limit of (1)"
+    )
+    admission.leave_channel("joe")
+    admission.enter_channel("ann")
+
+
+def test_a_channel_has_so_many_consumers() -> None:
+    admission = Admission()
+    admission.check_consumer(1_000)
+    admission.node_limits = NodeLimits(consumer_max_per_channel=2)
+    admission.check_consumer(1)
+    with pytest.raises(NotAllowed) as caught:
+        admission.check_consumer(2)
+    assert caught.value.text == "reached maximum (2) of consumers per channel"

@@ -13,8 +13,11 @@ from pamqp import commands
 
 from amqpd.broker.pager import MemoryBudgets
 from amqpd.http.prometheus import MetricsEndpoint, StoreFigures
+from amqpd.http.room import Identity
 from tests.support.connection_pair import Bench
 from tests.support.content import PERSISTENT_PROPERTIES, publish
+
+IDENTITY = Identity("amqpd@here", "blue", "0.1", "3.13.7", Path("/data"), 1_000)
 
 
 @dataclass
@@ -23,6 +26,10 @@ class Ticks:
 
     turn_seconds_max: float = 0.25
     wait_seconds: float = 1.5
+
+    def now_ms(self) -> int:
+        """The time."""
+        return 2_500
 
 
 @pytest.fixture
@@ -34,7 +41,7 @@ def bench(fast_path: Path) -> Iterator[Bench]:
 
 @pytest.fixture
 async def endpoint(bench: Bench) -> AsyncIterator[MetricsEndpoint]:
-    endpoint = MetricsEndpoint(bench.broker, Ticks())
+    endpoint = MetricsEndpoint(bench.broker, Ticks(), IDENTITY)
     yield endpoint
     await endpoint.stop()
 
@@ -48,8 +55,8 @@ def figures(bench: Bench) -> dict[str, float]:
     }
 
 
-def get(address: str, port: int) -> str:
-    url = f"http://{address}:{port}/metrics"
+def get(address: str, port: int, path: str = "/metrics") -> str:
+    url = f"http://{address}:{port}{path}"
     with urllib.request.urlopen(url, timeout=10) as answer:
         assert answer.headers["Content-Type"].startswith("text/plain; version=")
         text = answer.read().decode()
@@ -143,8 +150,26 @@ async def test_a_port_that_is_taken_is_refused(endpoint: MetricsEndpoint) -> Non
 
 
 async def test_nobody_listens_after_the_end(bench: Bench) -> None:
-    endpoint = MetricsEndpoint(bench.broker, Ticks())
+    endpoint = MetricsEndpoint(bench.broker, Ticks(), IDENTITY)
     port = endpoint.listen("127.0.0.1", 0)
     await endpoint.stop()
     with pytest.raises(ConnectionRefusedError):
         await asyncio.open_connection("127.0.0.1", port)
+
+
+async def test_objects_are_told_on_request(
+    bench: Bench, endpoint: MetricsEndpoint
+) -> None:
+    bench.connect().declare("q")
+    port = endpoint.listen("127.0.0.1", 0)
+    plain = await asyncio.to_thread(get, "127.0.0.1", port)
+    assert "rabbitmq_queues 1.0" in plain
+    assert 'queue="q"' not in plain
+    path = "/metrics/per-object"
+    all_of_them = await asyncio.to_thread(get, "127.0.0.1", port, path)
+    assert 'rabbitmq_queue_messages{queue="q",vhost="/"} 0.0' in all_of_them
+    assert "rabbitmq_connection_channels" in all_of_them
+    path = "/metrics/detailed?family=queue_coarse_metrics&family=nothing&vhost=%2F"
+    some = await asyncio.to_thread(get, "127.0.0.1", port, path)
+    assert 'rabbitmq_detailed_queue_messages{queue="q",vhost="/"} 0.0' in some
+    assert "connection_channels" not in some

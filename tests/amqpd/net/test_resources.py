@@ -9,13 +9,11 @@ import pytest
 from amqpd.broker.alarms import DISK, MEMORY, ResourceLimit
 from amqpd.net.resources import (
     LOOK_MS,
+    RESERVED_MAX,
+    SHORTAGE_MS,
     ResourceWatch,
-    descriptors_max,
-    free_space,
-    give_back_memory,
-    open_descriptors,
-    resident_size,
 )
+from amqpd.process import descriptors_max
 from tests.support.connection_pair import Bench
 
 MIB = 1 << 20
@@ -26,30 +24,6 @@ def _watch(bench: Bench, tmp_path: Path) -> ResourceWatch:
     bench.broker.alarms.memory_total = 1 << 40
     bench.broker.alarms.set_disk_free_limit(ResourceLimit(0))
     return ResourceWatch(bench.broker, tmp_path)
-
-
-def test_this_process_is_of_some_size() -> None:
-    before = resident_size()
-    ballast = bytearray(64 * MIB)
-    ballast[::4096] = b"x" * len(ballast[::4096])
-    assert resident_size() - before > 32 * MIB
-
-
-def test_there_is_room_where_tests_run(tmp_path: Path) -> None:
-    assert free_space(tmp_path) > 0
-
-
-def test_an_open_file_is_a_descriptor(tmp_path: Path) -> None:
-    before = open_descriptors()
-    with (tmp_path / "file").open("w"):
-        assert open_descriptors() == before + 1
-    assert before < descriptors_max()
-
-
-def test_giving_memory_back_takes_nothing_away() -> None:
-    kept = [bytes(1000) for _ in range(1000)]
-    give_back_memory()
-    assert len(kept) == 1000
 
 
 def test_a_look_tells_the_alarms(bench: Bench, watch: ResourceWatch) -> None:
@@ -103,3 +77,26 @@ def test_a_disk_that_does_not_answer_raises_no_alarm(
     watch.look(LOOK_MS)
     assert not bench.broker.alarms.has(DISK)
     assert caplog.text.count("free space of") == 1
+
+
+def test_clients_do_not_get_the_last_descriptors(
+    bench: Bench, watch: ResourceWatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    highest = watch.descriptors_for_clients
+    assert descriptors_max() - RESERVED_MAX <= highest < descriptors_max()
+    assert watch.admits(highest - 1, 0)
+    assert not bench.broker.alarms.is_out_of_descriptors
+    assert not watch.admits(highest, 0)
+    assert not watch.admits(highest, 1)
+    assert bench.broker.alarms.is_out_of_descriptors
+    assert caplog.text.count("clients are turned away") == 1
+
+
+def test_a_shortage_of_descriptors_ends_when_some_are_closed(
+    bench: Bench, watch: ResourceWatch
+) -> None:
+    watch.admits(watch.descriptors_for_clients, 0)
+    watch.look(SHORTAGE_MS - 1)
+    assert bench.broker.alarms.is_out_of_descriptors
+    watch.look(SHORTAGE_MS + LOOK_MS)
+    assert not bench.broker.alarms.is_out_of_descriptors

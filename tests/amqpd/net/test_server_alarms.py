@@ -117,3 +117,17 @@ async def test_the_alarm_comes_and_goes_with_what_is_measured(
     alarms.memory_watermark = ResourceLimit(2 * used)
     await client.expect(commands.Connection.Unblocked)
     await client.close()
+
+
+async def test_a_client_for_whom_there_is_no_descriptor_is_turned_away(
+    server: Server,
+) -> None:
+    stays = await StreamClient.open(server.port)
+    assert server.ticker.resources is not None
+    server.ticker.resources.descriptors_for_clients = 0
+    refused = await StreamClient.connect(server.port)
+    assert await refused.is_at_end()
+    await refused.close()
+    await stays.call(commands.Basic.Qos(), commands.Basic.QosOk)
+    assert server.connection_count() == 1
+    await stays.close()

@@ -5,9 +5,25 @@ from __future__ import annotations
 import pytest
 from pamqp import commands
 
-from tests.support.connection_pair import Bench, ConnectionPair, contents, method
+from amqpd.broker.admission import NodeLimits
+from tests.support.connection_pair import (
+    Bench,
+    ConnectionPair,
+    contents,
+    method,
+    tune_ok,
+)
 from tests.support.content import frame, publish, short_string
-from tests.support.raw_client import channel_closed, connection_closed
+from tests.support.raw_client import (
+    ALL_CAPABILITIES,
+    METHOD,
+    PROTOCOL_HEADER,
+    channel_closed,
+    connection_closed,
+    encode_frame,
+    encode_start_ok,
+    plain,
+)
 
 
 def named(name: str, tag: str = "t", exclusive: bool = False) -> commands.Basic.Consume:
@@ -205,3 +221,37 @@ def test_a_channels_end_leaves_the_consumers_of_others(bench: Bench) -> None:
     bench.turn()
     ((deliver, _, _),) = contents(pair.take(), commands.Basic.Deliver)
     assert deliver.consumer_tag == "two"
+
+
+def test_a_consumer_too_many_closes_the_connection(
+    bench: Bench, pair: ConnectionPair
+) -> None:
+    bench.broker.admission.node_limits = NodeLimits(consumer_max_per_channel=1)
+    pair.declare("q")
+    pair.consume("q", "a")
+    pair.send(method(1, commands.Basic.Consume(queue="q", consumer_tag="b")))
+    text = "NOT_ALLOWED - reached maximum (1) of consumers per channel"
+    assert pair.expect_close() == connection_closed(530, text, 60, 20)
+
+
+def test_a_channel_too_many_for_the_node_closes_the_connection(
+    bench: Bench, pair: ConnectionPair
+) -> None:
+    bench.broker.admission.node_limits = NodeLimits("amqpd@here", channel_max=1)
+    pair.send(method(2, commands.Channel.Open()))
+    text = (
+        "NOT_ALLOWED - number of channels opened on node 'amqpd@here' has reached the "
+        "maximum allowed limit of (1)"
+    )
+    assert pair.expect_close() == connection_closed(530, text, 0, 0)
+
+
+def test_a_connection_too_many_for_the_node_is_refused(bench: Bench) -> None:
+    bench.broker.admission.node_limits = NodeLimits(connection_max=0)
+    pair = bench.accept()
+    start_ok = encode_start_ok(b"PLAIN", plain("guest", "guest"), ALL_CAPABILITIES)
+    pair.send(PROTOCOL_HEADER, encode_frame(METHOD, 0, start_ok), tune_ok())
+    pair.take()
+    pair.send(method(0, commands.Connection.Open("/")))
+    text = "NOT_ALLOWED - connection refused: node connection limit (0) is reached"
+    assert pair.expect_close() == connection_closed(530, text, 10, 40)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 from pamqp import commands
 
+from amqpd.auth.permissions import Permission
+from amqpd.auth.users import User
 from amqpd.broker.errors import ConnectionForced
 from amqpd.protocol.control import ConnectionOptions
 from amqpd.protocol.handshake import HandshakeOptions
@@ -16,6 +18,7 @@ from tests.support.connection_pair import (
     method,
     tune_ok,
 )
+from tests.support.content import publish, short_string
 from tests.support.raw_client import (
     ALL_CAPABILITIES,
     HEARTBEAT_FRAME,
@@ -433,3 +436,52 @@ def test_the_name_that_a_client_gives_itself_is_in_the_log(
     with caplog.at_level("INFO", "amqpd.connection"):
         pair.send(PROTOCOL_HEADER, start_ok(properties=name), tune_ok(), OPEN)
     assert any("client name 'app'" in record.message for record in caplog.records)
+
+
+UPDATE_SECRET = method(0, commands.Connection.UpdateSecret("guest", "renewed"))
+
+
+def test_with_a_new_secret_consumers_that_are_not_permitted_any_more_end(
+    bench: Bench, pair: ConnectionPair
+) -> None:
+    pair.declare("mine")
+    pair.declare("theirs")
+    pair.consume("mine", "m")
+    pair.consume("theirs", "t")
+    pair.send(
+        method(
+            1,
+            commands.Basic.Consume(
+                queue="amq.rabbitmq.reply-to", consumer_tag="r", no_ack=True
+            ),
+        )
+    )
+    pair.expect(1, commands.Basic.ConsumeOk)
+    bench.broker.permissions.put(Permission("guest", "/", ".*", ".*", "^mine"))
+    pair.send(UPDATE_SECRET)
+    answers = [frame.method for frame in pair.take()]
+    assert [one.name for one in answers] == [
+        "Connection.UpdateSecretOk",
+        "Basic.Cancel",
+    ]
+    assert dict(answers[1])["consumer_tag"] == "t"
+    consumers = pair.connection.channels[1].consuming.consumers
+    assert sorted(consumers) == ["m", "r"]
+    assert bench.broker.vhosts["/"].queues["theirs"].consumer_count == 0
+
+
+def test_with_a_new_secret_the_user_is_who_it_is_now(
+    bench: Bench, pair: ConnectionPair
+) -> None:
+    old = bench.broker.users.get("guest")
+    assert old is not None
+    claims_to_be_ann = b"\x00\x10" + short_string("ann")
+    pair.send(publish("nowhere", b"", properties=claims_to_be_ann))
+    pair.expect_close(1)
+    tags = ("impersonator",)
+    bench.broker.users.put(User("guest", old.password_hash, old.algorithm, tags))
+    pair.send(method(1, commands.Channel.CloseOk()), UPDATE_SECRET)
+    pair.expect(0, commands.Connection.UpdateSecretOk)
+    pair.call(1, commands.Channel.Open(), commands.Channel.OpenOk)
+    pair.send(publish("nowhere", b"", properties=claims_to_be_ann))
+    assert pair.take() == []
