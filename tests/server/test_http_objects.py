@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from urllib.parse import quote
+
 import pytest
 from pamqp import commands
 
@@ -200,6 +202,9 @@ def test_a_binding_without_arguments_is_called_by_its_key(
     base = f"/api/bindings/{managed.vhost}/e/amq.topic/q/q"
     managed.admin.post(base, {"routing_key": key})
     assert [one["properties_key"] for one in managed.admin.get(base)] == [name]
+    # Clients send it as it is listed, or the key itself.
+    for sent in {quote(name, safe=""), quote(key, safe="") or "~"}:
+        assert managed.admin.get(f"{base}/{sent}")["routing_key"] == key
 
 
 def test_bindings_are_listed_from_both_ends(managed: Managed) -> None:
