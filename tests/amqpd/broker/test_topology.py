@@ -22,6 +22,7 @@ def test_a_virtual_host_is_born_with_rabbitmqs_exchanges(plane: ControlPlane) ->
         "amq.topic": "topic",
         "amq.headers": "headers",
         "amq.match": "headers",
+        "amq.rabbitmq.event": "topic",
         "amq.rabbitmq.trace": "topic",
     }
     assert all(exchange.durable for exchange in exchanges.values())
