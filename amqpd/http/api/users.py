@@ -106,9 +106,8 @@ async def _with_password(
     if not password:
         # An empty one lets nobody in, as in RabbitMQ.
         return User(name, "", DEFAULT_ALGORITHM, tags)
-    salt = call.broker.random_octets(SALT_SIZE)
-    hashed = await asyncio.to_thread(hash_password, password, salt)
-    return User(name, hashed, DEFAULT_ALGORITHM, tags)
+    hashed, algorithm = await asyncio.to_thread(call.broker.hash_password, password)
+    return User(name, hashed, algorithm, tags)
 
 
 async def delete_user(call: Call) -> Answer:
