@@ -23,7 +23,8 @@ NOT_FOUND: Final = {"error": "Object Not Found", "reason": "Not Found"}
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[AmqpdServer]:
-    with AmqpdServer(http=True) as server:
+    hashing = {"AMQPD_PASSWORD_HASHING": "argon2id"}
+    with AmqpdServer(http=True, env=hashing) as server:
         yield server
 
 
@@ -371,8 +372,8 @@ def test_a_new_password_is_kept_as_argon2_and_lets_in(
 
 
 def test_rabbitmqs_hashes_may_be_chosen_for_new_passwords() -> None:
-    config = 'password_hashing = "sha512"\n'
-    with AmqpdServer(http=True, config=config) as server:
+    hashing = {"AMQPD_PASSWORD_HASHING": "sha512"}
+    with AmqpdServer(http=True, env=hashing) as server:
         with HttpClient(server.http_port, "guest", "guest") as api:
             user = api.get("/api/users/guest")
             assert user["hashing_algorithm"] == "rabbit_password_hashing_sha512"
