@@ -10,12 +10,13 @@ The same way leads into memory when the broker starts and when definitions come.
 
 import logging
 from collections.abc import Callable
-from typing import cast, final
+from typing import Final, cast, final
 
 from amqpd.auth.users import UserRegistry
 from amqpd.broker.admission import Admission
 from amqpd.broker.catalogue import Catalogue, CommitWaiter
 from amqpd.broker.errors import AmqpError, NotFound, ResourceError
+from amqpd.broker.events import Events
 from amqpd.broker.number_limits import check_user_limits, check_vhost_limits
 from amqpd.broker.parameters import (
     GLOBAL,
@@ -29,8 +30,16 @@ from amqpd.broker.parameters import (
 from amqpd.broker.policy import ParameterInvalid, Policy
 from amqpd.broker.statements import delete_parameter, put_parameter
 from amqpd.broker.vhost import VirtualHost
+from amqpd.wire.tables import Table
 
 logger = logging.getLogger(__name__)
+
+#: How the keys of events begin; all others are parameters.
+_EVENTS: Final = {
+    POLICY: "policy",
+    VHOST_LIMITS: "vhost.limits",
+    USER_LIMITS: "user.limits",
+}
 
 # Called with None when it is done.
 Done = Callable[[AmqpError | None], None]
@@ -46,7 +55,9 @@ class ParameterChanges:
         vhosts: dict[str, VirtualHost],
         users: UserRegistry,
         admission: Admission,
+        events: Events,
     ) -> None:
+        self._events = events
         self.parameters = ParameterTable()
         self.admission = admission
         self._catalogue = catalogue
@@ -136,6 +147,25 @@ class ParameterChanges:
             self.parameters.remove(vhost, parameter.component, parameter.name)
         self.admission.vhost_limits.pop(vhost, None)
 
+    def tell_set(self, parameter: Parameter) -> None:
+        """Note that a value was set, for whoever gets events."""
+        headers: Table = {"name": parameter.name, "vhost": parameter.vhost}
+        if parameter.component == POLICY and isinstance(parameter.value, dict):
+            headers |= parameter.value
+        else:
+            headers["component"] = parameter.component
+            headers["value"] = parameter.value
+        self._events.tell(
+            _EVENTS.get(parameter.component, "parameter") + ".set", headers
+        )
+
+    def tell_cleared(self, vhost: str, component: str, name: str) -> None:
+        """Note that a value was cleared."""
+        headers: Table = {"name": name, "vhost": vhost}
+        if component != POLICY:
+            headers["component"] = component
+        self._events.tell(_EVENTS.get(component, "parameter") + ".cleared", headers)
+
     def _has_owner(self, parameter: Parameter) -> bool:
         if parameter.component == USER_LIMITS:
             return self._users.get(parameter.name) is not None
@@ -201,6 +231,7 @@ class _Setting(CommitWaiter):
     def on_committed(self, row_ids: list[int]) -> None:
         """It is set."""
         self._changes.adopt([self._parameter])
+        self._changes.tell_set(self._parameter)
         self._done(None)
 
     def on_commit_failed(self, error: Exception) -> None:
@@ -229,6 +260,7 @@ class _Clearing(CommitWaiter):
     def on_committed(self, row_ids: list[int]) -> None:
         """It is gone."""
         self._changes.forget(self._vhost, self._component, self._name)
+        self._changes.tell_cleared(self._vhost, self._component, self._name)
         self._done(None)
 
     def on_commit_failed(self, error: Exception) -> None:

@@ -25,6 +25,7 @@ from amqpd.broker.catalogue import Catalogue, Statement
 from amqpd.broker.dead_letters import DeadLetters
 from amqpd.broker.dispatch import Dispatch
 from amqpd.broker.errors import NotFound
+from amqpd.broker.events import INTERNAL_USER, Events
 from amqpd.broker.exchange import Exchange, predeclared
 from amqpd.broker.keeper import KeepersRound
 from amqpd.broker.operation import OperationLine
@@ -72,6 +73,7 @@ class Surroundings:
         # Of channels that have closed; the open ones count for themselves.
         self.traffic = Traffic()
         self.churn = Churn()
+        self.events = Events(self.timers)
         # Whether what publishers say in x-death is history, as in RabbitMQ 3.
         self.keeps_published_deaths = True
         self._random_octets = random_octets
@@ -316,7 +318,7 @@ class Topology:
 
     # -- going ----------------------------------------------------------------
 
-    def take_out_queue(self, queue: Queue) -> list[Binding]:
+    def take_out_queue(self, queue: Queue, user: str = INTERNAL_USER) -> list[Binding]:
         """Forget a queue's name and bindings; the queue itself is left as it is."""
         name = queue.name
         self.surroundings.churn.queues_deleted += 1
@@ -333,12 +335,16 @@ class Topology:
             del owned[name]
             if not owned:
                 del self._exclusive[owner]
-        return self.router.remove_destination(name)
+        gone = self.router.remove_destination(name)
+        self.surroundings.events.queue_deleted(queue, user, gone)
+        return gone
 
     def take_out_exchange(self, exchange: Exchange) -> list[Binding]:
         """Forget an exchange and all bindings from it and to it."""
         del self.exchanges[exchange.name]
-        return self.router.remove_exchange(exchange.name)
+        gone = self.router.remove_exchange(exchange.name)
+        self.surroundings.events.exchange_deleted(exchange.name, self.name, gone)
+        return gone
 
     def delete_queue_now(self, queue: Queue) -> None:
         """Delete a queue whatever the disk does; its rows follow. Twice is once."""

@@ -41,6 +41,7 @@ from amqpd.protocol.output import Output
 from amqpd.wire.errors import FrameMalformed, FrameUnknown
 from amqpd.wire.frames import HEARTBEAT_FRAME
 from amqpd.wire.methods import decode_method, encode_method
+from amqpd.wire.tables import Table
 
 logger = logging.getLogger("amqpd.connection")
 
@@ -127,6 +128,7 @@ class Control:
                 self.handshake.on_start_ok(cast(commands.Connection.StartOk, method))
             )
             self._broker.churn.logins_succeeded += 1
+            self._tell_login("success", "")
         elif method_id == TUNE_OK:
             self.state = advance(self.state, Event.RECEIVED_TUNE_OK)
             self._on_tune_ok(cast(commands.Connection.TuneOk, method), now_ms)
@@ -153,6 +155,7 @@ class Control:
             return
         if isinstance(refusal, LoginFailed):
             self._broker.churn.logins_failed += 1
+            self._tell_login("failure", reason)
             # RabbitMQ names no method in this one.
             class_id = method_id = 0
         is_told = self.handshake.is_told(refusal)
@@ -231,6 +234,19 @@ class Control:
 
     # -- steps ----------------------------------------------------------------
 
+    def _tell_login(self, outcome: str, error: str) -> None:
+        user = self.handshake.user
+        headers: Table = {
+            "connection_type": "network",
+            "name": "" if user is None else user.name,
+            "connection_name": self.name,
+            "protocol": "{0,9,1}",
+            "auth_mechanism": self.handshake.mechanism,
+        }
+        if error:
+            headers["error"] = error
+        self._broker.events.tell(f"user.authentication.{outcome}", headers)
+
     def _on_tune_ok(self, method: commands.Connection.TuneOk, now_ms: i64) -> None:
         self.handshake.on_tune_ok(method)
         self._output.frame_max = self.handshake.frame_max
@@ -242,6 +258,7 @@ class Control:
         self.session = self._broker.open_vhost(
             user, method.virtual_host or "", self._owner
         )
+        self.session.connection_name = self.name
         self._deadline_ms = NEVER_MS
         self._send(commands.Connection.OpenOk())
         logger.info(
