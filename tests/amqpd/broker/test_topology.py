@@ -27,7 +27,7 @@ def test_a_virtual_host_is_born_with_rabbitmqs_exchanges(plane: ControlPlane) ->
     }
     assert all(exchange.durable for exchange in exchanges.values())
     internal = [name for name, exchange in exchanges.items() if exchange.internal]
-    assert internal == ["amq.rabbitmq.trace"]
+    assert sorted(internal) == ["amq.rabbitmq.event", "amq.rabbitmq.trace"]
 
 
 def test_the_default_exchange_knows_every_queue(plane: ControlPlane) -> None:
