@@ -18,9 +18,9 @@ from amqpd.auth.users import User, UserRegistry
 from amqpd.broker.catalogue import Catalogue, CommitWaiter, Statement
 from amqpd.broker.connections import Connections
 from amqpd.broker.errors import ConnectionForced, ResourceError
+from amqpd.broker.events import Events
 from amqpd.broker.exchange_changes import Done
 from amqpd.broker.parameter_changes import ParameterChanges
-from amqpd.broker.parameters import NO_VHOST, USER_LIMITS
 from amqpd.broker.statements import (
     delete_permission,
     delete_topic_permission,
@@ -33,6 +33,7 @@ from amqpd.broker.statements import (
 )
 from amqpd.broker.vhost import VirtualHost
 from amqpd.broker.vhost_metadata import VhostMetadata
+from amqpd.wire.tables import Table
 
 ALL: Final = ".*"
 
@@ -77,7 +78,9 @@ class Accounts:
         connections: Connections,
         add_vhost: Callable[[str, VhostMetadata], None],
         parameters: ParameterChanges,
+        events: Events,
     ) -> None:
+        self._events = events
         self._catalogue = catalogue
         self._users = users
         self._permissions = permissions
@@ -91,7 +94,22 @@ class Accounts:
     def put_user(self, user: User, done: Done) -> None:
         """Add a user, or change the one of that name."""
         statements = put_user(user.name, user.password_hash, user.algorithm, user.tags)
-        self._stage(statements, lambda: self._users.put(user), done)
+        self._stage(statements, lambda: self._adopt_user(user), done)
+
+    def _adopt_user(self, user: User) -> None:
+        before = self._users.get(user.name)
+        self._users.put(user)
+        events = self._events
+        if before is None:
+            events.tell("user.created", {"name": user.name})
+        elif before.password_hash != user.password_hash:
+            cleared = "user.password.cleared"
+            changed = "user.password.changed"
+            key = changed if user.password_hash else cleared
+            events.tell(key, {"name": user.name})
+        if (before.tags if before is not None else ()) != user.tags:
+            headers: Table = {"name": user.name, "tags": list(user.tags)}
+            events.tell("user.tags.set", headers)
 
     def delete_users(self, names: list[str], now_ms: int, done: Done) -> None:
         """Delete users with all their rights; their connections end."""
@@ -103,8 +121,9 @@ class Accounts:
     def _forget_users(self, names: list[str], now_ms: int) -> None:
         for name in names:
             self._users.remove(name)
+            self._events.tell("user.deleted", {"name": name})
             self._permissions.remove_user(name)
-            self._parameters.forget(NO_VHOST, USER_LIMITS, name)
+            self._parameters.forget_user(name)
             error = ConnectionForced(f"user '{name}' is deleted")
             for connection in self._connections.of_user(name):
                 connection.close(error, now_ms)
@@ -123,6 +142,14 @@ class Accounts:
         user, vhost = permission.user, permission.vhost
         if self._are_there(user, vhost):
             self._permissions.put(permission)
+            headers: Table = {
+                "user": user,
+                "vhost": vhost,
+                "configure": permission.configure,
+                "write": permission.write,
+                "read": permission.read,
+            }
+            self._events.tell("permission.created", headers)
         else:
             self._catalogue.stage_errand(delete_permission(user, vhost))
 
@@ -130,9 +157,13 @@ class Accounts:
         """Take a user's rights in a virtual host away."""
         self._stage(
             delete_permission(user, vhost),
-            lambda: self._permissions.remove(user, vhost),
+            lambda: self._forget_permission(user, vhost),
             done,
         )
+
+    def _forget_permission(self, user: str, vhost: str) -> None:
+        self._permissions.remove(user, vhost)
+        self._events.tell("permission.deleted", {"user": user, "vhost": vhost})
 
     def put_topic_permission(self, permission: TopicPermission, done: Done) -> None:
         """Say which routing keys of an exchange a user may use."""
@@ -149,6 +180,14 @@ class Accounts:
         user, vhost = permission.user, permission.vhost
         if self._are_there(user, vhost):
             self._permissions.put_topic(permission)
+            headers: Table = {
+                "user": user,
+                "vhost": vhost,
+                "exchange": permission.exchange,
+                "write": permission.write,
+                "read": permission.read,
+            }
+            self._events.tell("topic.permission.created", headers)
         else:
             statements = delete_topic_permission(user, vhost, permission.exchange)
             self._catalogue.stage_errand(statements)
@@ -168,6 +207,8 @@ class Accounts:
     def _forget_topics(self, user: str, vhost: str, exchanges: list[str]) -> None:
         for exchange in exchanges:
             self._permissions.remove_topic(user, vhost, exchange)
+            headers: Table = {"user": user, "vhost": vhost, "exchange": exchange}
+            self._events.tell("topic.permission.deleted", headers)
 
     def _are_there(self, user: str, vhost: str) -> bool:
         return self._users.get(user) is not None and vhost in self._vhosts
@@ -191,7 +232,15 @@ class Accounts:
     def _open(
         self, name: str, metadata: VhostMetadata, rights: Permission | None
     ) -> None:
+        is_new = name not in self._vhosts
         self._add_vhost(name, metadata)
+        if is_new:
+            headers: Table = {
+                "name": name,
+                "description": metadata.description,
+                "tags": list(metadata.tags),
+            }
+            self._events.tell("vhost.created", headers)
         if rights is not None:
             self._grant(rights)
 
@@ -216,6 +265,7 @@ class Accounts:
     def _close(self, vhost: VirtualHost, error: ConnectionForced, now_ms: int) -> None:
         for connection in self._connections.in_vhost(vhost.name):
             connection.close(error, now_ms)
+        self._events.tell("vhost.deleted", {"name": vhost.name})
         self._permissions.remove_vhost(vhost.name)
         self._parameters.forget_vhost(vhost.name)
 

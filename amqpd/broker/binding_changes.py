@@ -61,6 +61,7 @@ class Bind(Operation):
             return Progress.IN_FLIGHT
         if is_new:
             replay_history(topology, binding)
+            self._tell()
         self._done(None)
         return Progress.DONE
 
@@ -71,10 +72,17 @@ class Bind(Operation):
         if find_destination(topology, binding) is self._destination:
             topology.router.bind(binding)
             replay_history(topology, binding)
+            self._tell()
         else:
             # The queue has lost its last consumer meanwhile, and the row is gone.
             topology.note_maybe_unused(binding.source)
         self._done(None)
+
+    def _tell(self) -> None:
+        topology = self._topology
+        topology.surroundings.events.binding_created(
+            self._binding, topology.name, self._access.user.name
+        )
 
     def fail(self, error: AmqpError) -> None:
         """Nothing is bound."""
@@ -163,7 +171,10 @@ class Unbind(Operation):
         """The row is gone: no message takes this way any more."""
         topology = self._topology
         # The queue may have gone meanwhile, and the binding with it.
-        topology.router.unbind(self._binding)
+        if topology.router.unbind(self._binding):
+            topology.surroundings.events.binding_deleted(
+                self._binding, topology.name, self._access.user.name
+            )
         take_out_doomed(topology, self._doomed)
         # Others may have gone meanwhile that were bound to the exchange as well.
         topology.note_maybe_unused(self._binding.source)

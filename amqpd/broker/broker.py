@@ -23,6 +23,7 @@ from amqpd.broker.connections import Connections
 from amqpd.broker.dispatch import Dispatch
 from amqpd.broker.durability import Durability
 from amqpd.broker.errors import NotAllowed
+from amqpd.broker.event_exchange import EventExchange
 from amqpd.broker.exchange import Exchange
 from amqpd.broker.pager import MIB, MemoryBudgets, Pager
 from amqpd.broker.parameter_changes import ParameterChanges
@@ -43,6 +44,9 @@ from store.metadata import MetadataStep
 from store.replay import RecoveredQueue
 
 logger = logging.getLogger(__name__)
+
+#: Where the exchange of events is.
+EVENT_VHOST: Final = "/"
 
 ADMINISTRATOR: Final = "administrator"
 
@@ -79,7 +83,6 @@ class Broker:
         self.alarms = Alarms()
         self.users = UserRegistry()
         self.permissions = PermissionTable()
-        self.connections = Connections()
         self.vhosts: dict[str, VirtualHost] = {}
         self.random_octets = random_octets
         # What hashes new passwords.
@@ -88,11 +91,14 @@ class Broker:
         self._surroundings = Surroundings(
             catalogue, pager, self.dispatch, random_octets
         )
+        self.events = self._surroundings.events
+        self.alarms.on_change = self._note_alarm
+        self.connections = Connections(self.events)
         self.admission = self._surroundings.admission
         self.traffic = self._surroundings.traffic
         self.churn = self._surroundings.churn
         self.changes = ParameterChanges(
-            catalogue, self.vhosts, self.users, self.admission
+            catalogue, self.vhosts, self.users, self.admission, self.events
         )
         self.parameters = self.changes.parameters
         self.accounts = Accounts(
@@ -103,6 +109,7 @@ class Broker:
             self.connections,
             self.add_vhost,
             self.changes,
+            self.events,
         )
         stores = [pager.store]
         if pager.paging is not None:
@@ -128,7 +135,8 @@ class Broker:
         broker = Broker(catalogue, Pager(store, paging, budgets), random_octets)
         broker._load_users()
         for name, fields in catalogue.vhost_metadata().items():
-            broker.add_vhost(name, _metadata(name, fields))
+            # The firehose does not outlive the process, as in RabbitMQ.
+            broker.add_vhost(name, _metadata(name, {**fields, "tracing": False}))
         broker.changes.adopt(catalogue.parameters())
         broker._load_topology()
         for queue_id, found in recovered.items():
@@ -177,7 +185,20 @@ class Broker:
         """
         if name not in self.vhosts:
             self.vhosts[name] = VirtualHost(name, self._surroundings)
-        self.vhosts[name].metadata = metadata
+            if name == EVENT_VHOST:
+                self.events.outlet = EventExchange(self.vhosts[name].topology)
+        vhost = self.vhosts[name]
+        is_changed = vhost.metadata.tracing != metadata.tracing
+        vhost.metadata = metadata
+        if is_changed:
+            vhost.set_tracing(metadata.tracing)
+            for connection in self.connections.in_vhost(name):
+                connection.follow_tracing()
+
+    def _note_alarm(self, resource: str, is_set: bool) -> None:
+        node = self.admission.node_limits.node
+        key = "alarm.set" if is_set else "alarm.cleared"
+        self.events.tell(key, {"resource": resource, "node": node})
 
     # -- clients --------------------------------------------------------------
 

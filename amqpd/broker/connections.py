@@ -13,7 +13,9 @@ from mypy_extensions import i64, trait
 
 from amqpd.broker.connection_facts import ChannelFacts, ConnectionFacts
 from amqpd.broker.errors import AmqpError
+from amqpd.broker.events import Events
 from amqpd.broker.traffic import Traffic
+from amqpd.wire.tables import Table
 
 
 @trait
@@ -34,6 +36,10 @@ class OpenConnection:
 
     def channel_count(self) -> int:
         """How many channels are open."""
+        raise NotImplementedError
+
+    def follow_tracing(self) -> None:
+        """The firehose of its virtual host was turned on or off."""
         raise NotImplementedError
 
     def count_traffic(self, total: Traffic) -> tuple[int, int]:
@@ -57,7 +63,8 @@ class OpenConnection:
 class Connections:
     """Who is connected."""
 
-    def __init__(self) -> None:
+    def __init__(self, events: Events) -> None:
+        self._events = events
         # Since the start, for the churn; connections that were refused do not count.
         self.opened_count = 0
         self.closed_count = 0
@@ -73,6 +80,8 @@ class Connections:
         self._by_name[connection.get_name()] = connection
         self._by_owner[owner] = connection
         self.opened_count += 1
+        if self._events.is_wanted:
+            self._events.note("connection.created", _described(connection))
 
     def remove(self, owner: object) -> None:
         """It is over; does nothing when it is not here."""
@@ -80,6 +89,14 @@ class Connections:
         if connection is None:
             return
         self.closed_count += 1
+        if self._events.is_wanted:
+            headers: Table = {
+                "name": connection.get_name(),
+                "user": connection.user_name(),
+                "vhost": connection.vhost_name(),
+                "user_who_performed_action": connection.user_name(),
+            }
+            self._events.note("connection.closed", headers)
         name = connection.get_name()
         if self._by_name.get(name) is connection:
             del self._by_name[name]
@@ -103,3 +120,23 @@ class Connections:
     def of_user(self, user: str) -> list[OpenConnection]:
         """The connections of a user."""
         return [one for one in self.all() if one.user_name() == user]
+
+
+def _described(connection: OpenConnection) -> Table:
+    """What the event of a new connection says."""
+    facts = connection.facts()
+    return {
+        "name": facts.name,
+        "type": "network",
+        "protocol": "{0,9,1}",
+        "auth_mechanism": facts.mechanism,
+        "user": facts.user,
+        "vhost": facts.vhost,
+        "timeout": facts.heartbeat_s,
+        "frame_max": facts.frame_max,
+        "channel_max": facts.channel_max,
+        "client_properties": facts.client_properties,
+        "user_provided_name": facts.given_name,
+        "connected_at": facts.connected_ms,
+        "user_who_performed_action": facts.user,
+    }

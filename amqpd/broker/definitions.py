@@ -450,7 +450,7 @@ class Loading:
             if limits:
                 parameters.append(Parameter(NO_VHOST, USER_LIMITS, name, limits))
             else:
-                changes.forget(NO_VHOST, USER_LIMITS, name)
+                changes.forget_user(name)
         changes.adopt(parameters)
 
     def _make_queue(self, queue: QueueDefinition, row_ids: list[int]) -> None:

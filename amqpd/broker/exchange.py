@@ -90,6 +90,11 @@ def predeclared() -> list[Exchange]:
     ]
 
 
+def event_exchange() -> Exchange:
+    """Make the exchange that events are published to."""
+    return _standard("amq.rabbitmq.event", TOPIC, True)
+
+
 def exchange_resource(name: str, vhost_name: str) -> str:
     """How texts call an exchange."""
     return f"exchange '{name}' in vhost '{vhost_name}'"

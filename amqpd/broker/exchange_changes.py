@@ -90,7 +90,11 @@ class DeclareExchange(Operation):
 
     def finish(self, row_ids: list[int]) -> None:
         """The row is there: make the exchange known."""
-        self._topology.add_exchange(self._exchange, row_ids[0] if row_ids else 0)
+        topology = self._topology
+        topology.add_exchange(self._exchange, row_ids[0] if row_ids else 0)
+        topology.surroundings.events.exchange_created(
+            self._exchange, topology.name, self._access.user.name
+        )
         self._done(None)
 
     def fail(self, error: AmqpError) -> None:

@@ -77,6 +77,15 @@ class Message:
         shared = self.size + REFERENCE_COST - HOLD_COST
         self.cost = shared // queue_count + HOLD_COST
 
+    def exchange_name(self) -> str:
+        """The exchange that it was published to."""
+        size = self.address[0]
+        return self.address[1 : 1 + size].decode("utf-8", "replace")
+
+    def routing_key(self) -> bytes:
+        """The routing key that it was published with."""
+        return self.address[2 + self.address[0] : -1]
+
     def body_size(self) -> i64:
         """The size of the body in octets, as the content header declares it."""
         return i64(read_i64_be(self.content, 11))

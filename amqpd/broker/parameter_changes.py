@@ -10,15 +10,17 @@ The same way leads into memory when the broker starts and when definitions come.
 
 import logging
 from collections.abc import Callable
-from typing import cast, final
+from typing import Final, cast, final
 
 from amqpd.auth.users import UserRegistry
 from amqpd.broker.admission import Admission
 from amqpd.broker.catalogue import Catalogue, CommitWaiter
 from amqpd.broker.errors import AmqpError, NotFound, ResourceError
+from amqpd.broker.events import Events
 from amqpd.broker.number_limits import check_user_limits, check_vhost_limits
 from amqpd.broker.parameters import (
     GLOBAL,
+    NO_VHOST,
     OPERATOR_POLICY,
     POLICY,
     USER_LIMITS,
@@ -29,8 +31,16 @@ from amqpd.broker.parameters import (
 from amqpd.broker.policy import ParameterInvalid, Policy
 from amqpd.broker.statements import delete_parameter, put_parameter
 from amqpd.broker.vhost import VirtualHost
+from amqpd.wire.tables import Table
 
 logger = logging.getLogger(__name__)
+
+#: How the keys of events begin; all others are parameters.
+_EVENTS: Final = {
+    POLICY: "policy",
+    VHOST_LIMITS: "vhost.limits",
+    USER_LIMITS: "user.limits",
+}
 
 # Called with None when it is done.
 Done = Callable[[AmqpError | None], None]
@@ -46,7 +56,9 @@ class ParameterChanges:
         vhosts: dict[str, VirtualHost],
         users: UserRegistry,
         admission: Admission,
+        events: Events,
     ) -> None:
+        self._events = events
         self.parameters = ParameterTable()
         self.admission = admission
         self._catalogue = catalogue
@@ -91,6 +103,22 @@ class ParameterChanges:
 
     def adopt(self, parameters: list[Parameter]) -> None:
         """Let values that the catalogue has be in force."""
+        for vhost in sorted(self._adopt_all(parameters)):
+            self._vhosts[vhost].topology.apply_policies(_nobody_waits)
+
+    def adopt_one(self, parameter: Parameter, done: Done) -> None:
+        """Let one value be in force; `done` is called when it is everywhere."""
+        self._apply(self._adopt_all([parameter]), done)
+
+    def _apply(self, vhosts: set[str], done: Done) -> None:
+        """Apply the policies of at most one virtual host."""
+        for vhost in vhosts:
+            self._vhosts[vhost].topology.apply_policies(lambda: done(None))
+        if not vhosts:
+            done(None)
+
+    def _adopt_all(self, parameters: list[Parameter]) -> set[str]:
+        """Return the virtual hosts whose policies are others now."""
         changed: set[str] = set()
         for parameter in parameters:
             if not self._has_owner(parameter):
@@ -114,27 +142,52 @@ class ParameterChanges:
                 )
             if parameter.component in (POLICY, OPERATOR_POLICY):
                 changed.add(parameter.vhost)
-        for vhost in sorted(changed):
-            self._vhosts[vhost].topology.apply_policies()
+        return changed
 
-    def forget(self, vhost: str, component: str, name: str) -> None:
-        """Let a value be in force no more."""
+    def forget_one(self, vhost: str, component: str, name: str, done: Done) -> None:
+        """Let a value be in force no more; `done` is called when it is nowhere."""
         self.parameters.remove(vhost, component, name)
+        changed: set[str] = set()
         if component in (POLICY, OPERATOR_POLICY):
             there = self._vhosts.get(vhost)
             if there is not None:
                 there.topology.policies.remove(name, component == OPERATOR_POLICY)
-                there.topology.apply_policies()
+                changed.add(vhost)
         elif component == VHOST_LIMITS:
             self.admission.vhost_limits.pop(vhost, None)
         elif component == USER_LIMITS:
             self.admission.user_limits.pop(name, None)
+        self._apply(changed, done)
+
+    def forget_user(self, name: str) -> None:
+        """A user is gone, or has no limits any more."""
+        self.parameters.remove(NO_VHOST, USER_LIMITS, name)
+        self.admission.user_limits.pop(name, None)
 
     def forget_vhost(self, vhost: str) -> None:
         """A virtual host is gone, and its rows with it."""
         for parameter in self.parameters.of_vhost(vhost):
             self.parameters.remove(vhost, parameter.component, parameter.name)
         self.admission.vhost_limits.pop(vhost, None)
+
+    def tell_set(self, parameter: Parameter) -> None:
+        """Note that a value was set, for whoever gets events."""
+        headers: Table = {"name": parameter.name, "vhost": parameter.vhost}
+        if parameter.component == POLICY and isinstance(parameter.value, dict):
+            headers |= parameter.value
+        else:
+            headers["component"] = parameter.component
+            headers["value"] = parameter.value
+        self._events.tell(
+            _EVENTS.get(parameter.component, "parameter") + ".set", headers
+        )
+
+    def tell_cleared(self, vhost: str, component: str, name: str) -> None:
+        """Note that a value was cleared."""
+        headers: Table = {"name": name, "vhost": vhost}
+        if component != POLICY:
+            headers["component"] = component
+        self._events.tell(_EVENTS.get(component, "parameter") + ".cleared", headers)
 
     def _has_owner(self, parameter: Parameter) -> bool:
         if parameter.component == USER_LIMITS:
@@ -200,8 +253,8 @@ class _Setting(CommitWaiter):
 
     def on_committed(self, row_ids: list[int]) -> None:
         """It is set."""
-        self._changes.adopt([self._parameter])
-        self._done(None)
+        self._changes.tell_set(self._parameter)
+        self._changes.adopt_one(self._parameter, self._done)
 
     def on_commit_failed(self, error: Exception) -> None:
         """Nothing has changed."""
@@ -228,12 +281,16 @@ class _Clearing(CommitWaiter):
 
     def on_committed(self, row_ids: list[int]) -> None:
         """It is gone."""
-        self._changes.forget(self._vhost, self._component, self._name)
-        self._done(None)
+        self._changes.tell_cleared(self._vhost, self._component, self._name)
+        self._changes.forget_one(self._vhost, self._component, self._name, self._done)
 
     def on_commit_failed(self, error: Exception) -> None:
         """Nothing has changed."""
         self._done(_refused_by_disk(error))
+
+
+def _nobody_waits() -> None:
+    """Nothing more is to be done."""
 
 
 def _refused_by_disk(error: Exception) -> AmqpError:

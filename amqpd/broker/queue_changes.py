@@ -175,8 +175,10 @@ class DeclareQueue(Operation):
             owner,
             properties.arguments,
         )
-        self._topology.surroundings.churn.queues_declared += 1
-        self._topology.surroundings.churn.queues_created += 1
+        surroundings = self._topology.surroundings
+        surroundings.churn.queues_declared += 1
+        surroundings.churn.queues_created += 1
+        surroundings.events.queue_created(queue, self._access.user.name)
         ignored = not_applied(properties.arguments.table)
         if ignored:
             logger.warning(
@@ -329,7 +331,8 @@ class DeleteQueue(Operation):
         count = 0
         # Its last consumer may have gone meanwhile, and the queue with it.
         if not queue.is_deleted:
-            for binding in self._topology.take_out_queue(queue):
+            user = self._access.user.name
+            for binding in self._topology.take_out_queue(queue, user):
                 self._topology.note_maybe_unused(binding.source)
             count = queue.delete()
         self._topology.leaving.discard(self._name)

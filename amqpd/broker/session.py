@@ -46,6 +46,8 @@ class Session(Access):
         if admission is not None:
             admission.enter(user.name, vhost.name)
         self.routes = vhost.route_cache(user.name)
+        # For the firehose.
+        self.connection_name = ""
 
     def find_route(self, raw: bytes) -> Route:
         """Return the way from an exchange and a routing key, as basic.publish has them.
@@ -65,11 +67,15 @@ class Session(Access):
             queue = self.vhost.default_routes.get(raw)
             queues = [] if queue is None else [queue]
             route = Route(raw + FRAME_END, name, queues, None)
+            if self.vhost.firehose is not None:
+                route.asks_message = True
             if queue is None:
                 return route
         else:
             resolution = self.vhost.router.resolve(name, Routable([key]))
             route = Route(raw + FRAME_END, name, resolution.destinations, resolution)
+            if self.vhost.firehose is not None:
+                route.asks_message = True
         routes.remember(raw, route)
         return route
 
@@ -95,6 +101,16 @@ class Session(Access):
             # Each once: a message could bring thousands that are alike.
             keys = list(dict.fromkeys([key, *more_keys]))
         self._check_publish(name, keys)
+        queues = self._destinations(name, message, keys)
+        if self.vhost.firehose is not None:
+            self.vhost.firehose.on_publish(
+                message, keys, queues, self.user.name, self.connection_name
+            )
+        return queues
+
+    def _destinations(
+        self, name: str, message: Message, keys: list[bytes]
+    ) -> list[Queue]:
         if name:
             routed = RoutedMessage(message, keys)
             return self.vhost.router.resolve(name, routed).destinations

@@ -27,10 +27,12 @@ from amqpd.broker.delay_queue import DelayQueue
 from amqpd.broker.delayed_messages import DelayedMessages
 from amqpd.broker.dispatch import Dispatch
 from amqpd.broker.errors import NotFound
+from amqpd.broker.events import INTERNAL_USER, Events
 from amqpd.broker.exchange import Exchange, predeclared
 from amqpd.broker.keeper import KeepersRound
 from amqpd.broker.operation import OperationLine
 from amqpd.broker.pager import Pager
+from amqpd.broker.policy_round import PolicyRound
 from amqpd.broker.policy_table import PolicyTable
 from amqpd.broker.ports import DurabilityWaiter
 from amqpd.broker.priority_queue import PriorityQueue
@@ -73,6 +75,7 @@ class Surroundings:
         # Of channels that have closed; the open ones count for themselves.
         self.traffic = Traffic()
         self.churn = Churn()
+        self.events = Events(self.timers)
         # Whether what publishers say in x-death is history, as in RabbitMQ 3.
         self.keeps_published_deaths = True
         self._random_octets = random_octets
@@ -106,6 +109,9 @@ class Topology:
         self.queues: dict[str, Queue] = {}
         self.exchanges: dict[str, Exchange] = {}
         self.policies = PolicyTable()
+        self._policy_round = PolicyRound(
+            self._apply_to, surroundings.timers, surroundings.keepers
+        )
         # The type of queues that are declared without one; None: classic.
         self.default_queue_type: str | None = None
         # Queues that are not there yet: their rows are being committed.
@@ -314,20 +320,27 @@ class Topology:
 
     # -- rules ----------------------------------------------------------------
 
-    def apply_policies(self) -> None:
-        """Policies have changed: whatever has other rules now keeps those at once."""
+    def apply_policies(self, done: Callable[[], None]) -> None:
+        """Policies have changed: whatever has other rules now keeps those at once.
+
+        Of very many queues the rest follows in the next turns, and then `done`.
+        """
         for exchange in self.exchanges.values():
-            exchange.policy = self.policies.for_exchange(exchange.name)
-            self.router.set_alternate(exchange.name, exchange.alternate)
-        for queue in list(self.queues.values()):
-            self._apply_to(queue)
-        self.surroundings.keepers.run()
+            policy = self.policies.for_exchange(exchange.name)
+            if policy is not exchange.policy:
+                exchange.policy = policy
+                self.router.set_alternate(exchange.name, exchange.alternate)
+        self._policy_round.begin(list(self.queues.values()), done)
 
     def _apply_to(self, queue: Queue) -> None:
         keeper = queue.keeper
         assert keeper is not None
-        rules = self._queue_rules(queue.name, queue.arguments)
         before = keeper.rules
+        kind = queue_type(queue.arguments)
+        effective = self.policies.for_queue(kind, queue.name)
+        if effective is before.effective:
+            return
+        rules = QueueRules(queue.arguments, effective)
         if before.has_effect_of(rules):
             # Only the names are others, if anything.
             keeper.rules = rules
@@ -350,7 +363,7 @@ class Topology:
 
     # -- going ----------------------------------------------------------------
 
-    def take_out_queue(self, queue: Queue) -> list[Binding]:
+    def take_out_queue(self, queue: Queue, user: str = INTERNAL_USER) -> list[Binding]:
         """Forget a queue's name and bindings; the queue itself is left as it is."""
         name = queue.name
         self.surroundings.churn.queues_deleted += 1
@@ -367,7 +380,9 @@ class Topology:
             del owned[name]
             if not owned:
                 del self._exclusive[owner]
-        return self.router.remove_destination(name)
+        gone = self.router.remove_destination(name)
+        self.surroundings.events.queue_deleted(queue, user, gone)
+        return gone
 
     def take_out_exchange(self, exchange: Exchange) -> list[Binding]:
         """Forget an exchange and all bindings from it and to it, and what waits."""
@@ -377,7 +392,9 @@ class Topology:
                 del self.surroundings.queues_by_id[int(room.id)]
             room.delete()
         del self.exchanges[exchange.name]
-        return self.router.remove_exchange(exchange.name)
+        gone = self.router.remove_exchange(exchange.name)
+        self.surroundings.events.exchange_deleted(exchange.name, self.name, gone)
+        return gone
 
     def delete_queue_now(self, queue: Queue) -> None:
         """Delete a queue whatever the disk does; its rows follow. Twice is once."""

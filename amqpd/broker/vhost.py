@@ -20,6 +20,7 @@ from amqpd.broker.exchange_changes import (
     Done,
     FindExchange,
 )
+from amqpd.broker.firehose import Firehose
 from amqpd.broker.queue import Queue
 from amqpd.broker.queue_changes import (
     CountDone,
@@ -49,6 +50,8 @@ class VirtualHost:
         self.reply_queues = ReplyQueues(self.topology)
         # By user, since a remembered route is also a verdict on that user.
         self._route_caches: dict[str, RouteCache] = {}
+        # While the firehose is on.
+        self.firehose: Firehose | None = None
 
     @property
     def metadata(self) -> VhostMetadata:
@@ -79,6 +82,16 @@ class VirtualHost:
     def default_routes(self) -> dict[bytes, Queue]:
         """Queues by the octets of ("", name) in basic.publish."""
         return self.topology.default_routes
+
+    def set_tracing(self, is_on: bool) -> None:
+        """Turn the firehose on or off; channels that are open are not told."""
+        if is_on == (self.firehose is not None):
+            return
+        node = self.surroundings.admission.node_limits.node
+        self.firehose = Firehose(self.topology, node) if is_on else None
+        # Routes remember whether they ask the message.
+        for cache in self._route_caches.values():
+            cache.clear()
 
     def route_cache(self, user_name: str) -> RouteCache:
         """The routes that a user has used here."""

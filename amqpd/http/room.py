@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from amqpd.broker.broker import Broker
+from amqpd.broker.queue import Queue
+from amqpd.http.kept_texts import KeptTexts
 
 
 @dataclass(frozen=True)
@@ -52,6 +54,10 @@ class Room:
     #: How many file descriptors are open, and how many may be.
     descriptors: Callable[[], tuple[int, int]]
     listeners: list[Listener] = field(default_factory=list)
+    #: Of all that is said of queues in lists.
+    queue_texts: KeptTexts[Queue] = field(
+        default_factory=lambda: KeptTexts[Queue](lambda queue: queue.is_deleted)
+    )
     _running: set[asyncio.Task[None]] = field(default_factory=set)
 
     def start(self, work: Coroutine[None, None, None]) -> None:

@@ -48,8 +48,16 @@ ANONYMOUS: Final = User("", "")
 class HttpServer:
     """Listens on one or more addresses and answers by a table of endpoints."""
 
-    def __init__(self, room: Room, endpoints: tuple[Endpoint, ...]) -> None:
+    def __init__(
+        self,
+        room: Room,
+        endpoints: tuple[Endpoint, ...],
+        first_request_seconds: float = FIRST_REQUEST_SECONDS,
+        body_seconds: float = BODY_SECONDS,
+    ) -> None:
         self._room = room
+        self._first_request_seconds = first_request_seconds
+        self._body_seconds = body_seconds
         self._paths = PathTable(endpoints)
         self._login = Login(room.broker.users, room.loopback_users)
         self._listeners: list[asyncio.Server] = []
@@ -91,7 +99,7 @@ class HttpServer:
         protocol = server()
         self._silent.add(protocol)
         loop = asyncio.get_running_loop()
-        loop.call_later(FIRST_REQUEST_SECONDS, self._cut_if_silent, protocol)
+        loop.call_later(self._first_request_seconds, self._cut_if_silent, protocol)
         return protocol
 
     def _cut_if_silent(self, protocol: web.RequestHandler) -> None:
@@ -137,7 +145,7 @@ class HttpServer:
             found.names,
             request.query,
             request.headers,
-            lambda: _read_body(request),
+            lambda: _read_body(request, self._body_seconds),
         )
         check_allowed(found.endpoint, call)
         if "vhost" in found.names and found.endpoint.need is not Need.ADMINISTRATOR:
@@ -150,9 +158,9 @@ def _is_loopback(request: web.Request) -> bool:
     return address is not None and ip_address(address).is_loopback
 
 
-async def _read_body(request: web.Request) -> bytes:
+async def _read_body(request: web.Request, seconds: float) -> bytes:
     try:
-        async with asyncio.timeout(BODY_SECONDS):
+        async with asyncio.timeout(seconds):
             return await request.read()
     except TimeoutError:
         raise TooSlow("the body took too long") from None

@@ -26,6 +26,7 @@ from amqpd.broker.errors import (
     NotImplementedHere,
     PreconditionFailed,
 )
+from amqpd.broker.firehose import DeliveryTrace
 from amqpd.broker.queue import Queue
 from amqpd.broker.reply_queues import REPLY_TO
 from amqpd.broker.session import Session
@@ -70,6 +71,22 @@ class Channel(ChannelFace):
         self.consuming = Consuming(number, output, connection, self.traffic)
         self._surroundings = session.vhost.surroundings
         self._surroundings.churn.channels_opened += 1
+        if session.vhost.firehose is not None:
+            self.follow_tracing()
+        self.name = f"{session.connection_name} ({number})"
+        self.consuming.note_ends(self._surroundings.events, self.name, session.user)
+        events = self._surroundings.events
+        events.tell(
+            "channel.created",
+            {
+                "name": self.name,
+                "connection": session.connection_name,
+                "number": int(number),
+                "user": session.user.name,
+                "vhost": session.vhost_name,
+                "user_who_performed_action": session.user.name,
+            },
+        )
         self.durability = durability
         # We closed it: everything but the client's close and close-ok is ignored.
         self.is_closing = False
@@ -131,6 +148,16 @@ class Channel(ChannelFace):
         if not self.is_closed:
             self._connection.fail_channel(self.number, error, self._method_id)
 
+    def follow_tracing(self) -> None:
+        """The firehose of the virtual host was turned on or off."""
+        session = self.session
+        firehose = session.vhost.firehose
+        trace = None
+        if firehose is not None:
+            user, connection = session.user.name, session.connection_name
+            trace = DeliveryTrace(firehose, user, connection, self.number)
+        self.consuming.set_trace(trace)
+
     def cancel_forbidden(self) -> None:
         """End the consumers that the user has lost the right to."""
         exempt = self.publishing.reply_queue
@@ -163,6 +190,9 @@ class Channel(ChannelFace):
             self.session.leave_channel()
             self._surroundings.churn.channels_closed += 1
             self._surroundings.traffic.add(self.traffic)
+            user = self.session.user.name
+            headers: Table = {"name": self.name, "user_who_performed_action": user}
+            self._surroundings.events.tell("channel.closed", headers)
 
 
 # -- the channel itself -------------------------------------------------------
@@ -280,6 +310,9 @@ def _consume(channel: Channel, decoded: Decoded) -> None:
     )
     queue.add_consumer(consumer)
     consuming.add(consumer)
+    session.vhost.surroundings.events.consumer_created(
+        consumer, queue, channel.name, session.user.name
+    )
     if not consumer.no_ack:
         timers = session.vhost.surroundings.timers
         consumer.watch = DeliveryTimeout(consuming, consumer, timers)

@@ -13,6 +13,7 @@ from librt.strings import write_i64_be
 from mypy_extensions import i64
 from pamqp import commands
 
+from amqpd.auth.users import User
 from amqpd.broker.delivery import (
     ACKED,
     FAILED,
@@ -22,6 +23,8 @@ from amqpd.broker.delivery import (
     Reference,
 )
 from amqpd.broker.errors import PreconditionFailed
+from amqpd.broker.events import Events
+from amqpd.broker.firehose import DeliveryTrace
 from amqpd.broker.queue import Queue
 from amqpd.broker.session import Session
 from amqpd.broker.timers import Timed
@@ -111,13 +114,17 @@ class ChannelConsumer(Consumer):
         out.write(message.address)
         content = message.content
         if (
-            message.channel == consuming.number
+            message.channel == consuming.own_channel
             and message.body is None
             and len(content) <= output.frame_max
         ):
             out.write(content)
         else:
             write_content(output, consuming.number, message)
+            if consuming.trace is not None:
+                consuming.trace.on_deliver(
+                    message, self.source.name, reference.redelivered
+                )
 
     def on_rules_changed(self) -> None:
         """The queue may have another timeout now."""
@@ -142,6 +149,10 @@ class Consuming:
     ) -> None:
         self.number: i64 = number
         self.traffic = traffic
+        # What was published on this channel can be forwarded as it is; -1: nothing, so
+        # that all deliveries come by the place where they are traced.
+        self.own_channel: i64 = number
+        self.trace: DeliveryTrace | None = None
         self.output = output
         self.unacked: Unacked[Reference] = Unacked()
         self.consumers: dict[str, ChannelConsumer] = {}
@@ -155,6 +166,9 @@ class Consuming:
         self.transaction: Transaction | None = None
         self._connection = connection
         self._waiting: list[Consumer] = []
+        self._events: Events | None = None
+        self._channel_name = ""
+        self._user: User | None = None
         # Who did not answer these deliveries in time: they are in their queues again,
         # but as long as the client does not answer they count for the limits.
         self._overdue: dict[int, Consumer] = {}
@@ -165,6 +179,19 @@ class Consuming:
         """Take in a consumer that its queue has accepted."""
         self.consumers[consumer.tag] = consumer
 
+    def note_ends(self, events: Events, channel_name: str, user: User) -> None:
+        """From here on note when a consumer ends."""
+        self._events = events
+        self._channel_name = channel_name
+        self._user = user
+
+    def _note_end(self, consumer: ChannelConsumer) -> None:
+        events, user = self._events, self._user
+        if events is not None and user is not None:
+            events.consumer_deleted(
+                consumer.tag, consumer.source, self._channel_name, user.name
+            )
+
     def cancel(self, tag: str) -> Queue | None:
         """End a consumer; return its queue if there was one."""
         consumer = self.consumers.pop(tag, None)
@@ -172,15 +199,22 @@ class Consuming:
             return None
         consumer.watch = None
         consumer.source.remove_consumer(consumer)
+        self._note_end(consumer)
         return consumer.source
 
     def on_queue_gone(self, consumer: ChannelConsumer) -> None:
         """The queue of a consumer was deleted."""
         consumer.watch = None
         self.consumers.pop(consumer.tag, None)
+        self._note_end(consumer)
         if self._connection.can_be_cancelled():
             method = commands.Basic.Cancel(consumer.tag, True)
             self.output.writer().write(encode_method(self.number, method))
+
+    def set_trace(self, trace: DeliveryTrace | None) -> None:
+        """Tell of each delivery from here on, or (None) of none."""
+        self.trace = trace
+        self.own_channel = self.number if trace is None else -1
 
     def cancel_forbidden(self, session: Session, exempt: Queue | None) -> list[Queue]:
         """End the consumers that the user may not have any more; return their queues.
@@ -340,6 +374,9 @@ class Consuming:
         """Answer basic.get with a message that was taken from its queue."""
         if reference.redelivered:
             self.traffic.redelivered += 1
+        if self.trace is not None:
+            name, redelivered = queue.name, reference.redelivered
+            self.trace.on_deliver(reference.message, name, redelivered)
         if no_ack:
             self.traffic.got_no_ack += 1
             delivery_tag = self.unacked.skip(1)
@@ -362,6 +399,7 @@ class Consuming:
         for consumer in self.consumers.values():
             consumer.watch = None
             consumer.source.remove_consumer(consumer)
+            self._note_end(consumer)
             queues.append(consumer.source)
         self.consumers.clear()
         if self.transaction is not None:

@@ -43,6 +43,7 @@ from amqpd.protocol.ports import ConnectionFace
 from amqpd.wire.errors import FrameMalformed, FrameUnknown
 from amqpd.wire.frames import HEARTBEAT_FRAME
 from amqpd.wire.methods import decode_method, encode_method
+from amqpd.wire.tables import Table
 
 logger = logging.getLogger("amqpd.connection")
 
@@ -164,6 +165,7 @@ class Control:
             return
         if isinstance(refusal, LoginFailed):
             self._broker.churn.logins_failed += 1
+            self._tell_login("failure", reason)
             # RabbitMQ names no method in this one.
             class_id = method_id = 0
         is_told = self.handshake.is_told(refusal)
@@ -255,6 +257,19 @@ class Control:
 
     # -- steps ----------------------------------------------------------------
 
+    def _tell_login(self, outcome: str, error: str) -> None:
+        user = self.handshake.user
+        headers: Table = {
+            "connection_type": "network",
+            "name": "" if user is None else user.name,
+            "connection_name": self.name,
+            "protocol": "{0,9,1}",
+            "auth_mechanism": self.handshake.mechanism,
+        }
+        if error:
+            headers["error"] = error
+        self._broker.events.tell(f"user.authentication.{outcome}", headers)
+
     def _on_start_ok(self, method: commands.Connection.StartOk) -> None:
         assert self._owner is not None
         tune = self.handshake.on_start_ok(method, self._owner)
@@ -265,6 +280,7 @@ class Control:
         self.state = advance(self.state, Event.LOGGED_IN)
         self._broker.churn.logins_succeeded += 1
         self._send(tune)
+        self._tell_login("success", "")
 
     def _on_tune_ok(self, method: commands.Connection.TuneOk, now_ms: i64) -> None:
         self.handshake.on_tune_ok(method)
@@ -277,6 +293,7 @@ class Control:
         self.session = self._broker.open_vhost(
             user, method.virtual_host or "", self._owner
         )
+        self.session.connection_name = self.name
         self._deadline_ms = NEVER_MS
         self._send(commands.Connection.OpenOk())
         logger.info(

@@ -56,6 +56,11 @@ class Presence(OpenConnection):
         """How many channels are open."""
         return len(self._channels)
 
+    def follow_tracing(self) -> None:
+        """The firehose of its virtual host was turned on or off."""
+        for channel in self._channels.values():
+            channel.follow_tracing()
+
     def count_traffic(self, total: Traffic) -> tuple[int, int]:
         """Add what has passed; return how many channels publish, how many consume."""
         publishing = consuming = 0

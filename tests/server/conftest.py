@@ -13,17 +13,36 @@ import json
 import os
 import uuid
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 import pytest
 from pamqp import commands
 
+from amqpd.testing import AmqpdServer, amqpd_server
 from tests.support.differences import Expectations, is_another_broker
+from tests.support.http_client import HttpClient
 from tests.support.raw_client import Endpoint, RawClient
 from tests.support.wiring import Wiring
 
 DEFINITIONS: Final = Path(__file__).with_name("definitions.json")
+
+
+@dataclass(frozen=True)
+class Managed:
+    """A broker of our own with its management API, shared by all tests of it."""
+
+    server: AmqpdServer
+    admin: HttpClient
+    #: A virtual host for this test alone, as it is in paths and as it is.
+    vhost: str
+
+    def client(self, user: str = "guest", password: str = "guest") -> RawClient:
+        """A connection to the virtual host with channel 1 open."""
+        endpoint = Endpoint("127.0.0.1", self.server.port, user, password, self.vhost)
+        return RawClient(endpoint).open().open_channel()
+
 
 Connect = Callable[[], RawClient]
 FreshName = Callable[[], str]
@@ -36,8 +55,6 @@ def broker() -> Iterator[Endpoint]:
     if url:
         yield Endpoint.from_url(url)
         return
-    from amqpd.testing import amqpd_server
-
     with amqpd_server(definitions=json.loads(DEFINITIONS.read_text())) as own:
         yield Endpoint.from_url(own)
 
@@ -46,6 +63,23 @@ def broker() -> Iterator[Endpoint]:
 def is_rabbitmq(broker: Endpoint) -> bool:
     """Whether the broker is not ours."""
     return is_another_broker(broker)
+
+
+@pytest.fixture(scope="session")
+def managed_server() -> Iterator[AmqpdServer]:
+    """A broker of our own with its management API."""
+    with AmqpdServer(http=True) as server:
+        yield server
+
+
+@pytest.fixture
+def managed(managed_server: AmqpdServer) -> Iterator[Managed]:
+    """The same, with a virtual host for this test and an administrator's client."""
+    vhost = f"v-{uuid.uuid4().hex[:8]}"
+    with HttpClient(managed_server.http_port, "guest", "guest") as admin:
+        assert admin.put(f"/api/vhosts/{vhost}").status == 201
+        yield Managed(managed_server, admin, vhost)
+        admin.delete(f"/api/vhosts/{vhost}")
 
 
 @pytest.fixture

@@ -35,9 +35,9 @@ class Reply:
         return json.loads(self.body)
 
     @property
-    def reason(self) -> str:
+    def reason(self) -> Any:
         """Why it was refused."""
-        return str(self.json["reason"])
+        return self.json["reason"]
 
 
 class HttpClient:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import base64
 import hashlib
 from typing import Final
-from urllib.parse import quote, quote_plus
+from urllib.parse import quote, quote_plus, unquote_plus
 
 from amqpd.broker.arguments import Arguments
 from amqpd.broker.binding_list import (
@@ -123,12 +123,17 @@ async def list_between(call: Call) -> Answer:
 
 
 def _binding_of(call: Call) -> Binding:
-    # A path may have the name of a key as it is, or quoted as in lists.
-    wanted = call.name("key")
+    wanted = _key_and_digest(call.name("key"))
     for binding in _between(call):
-        if properties_key(binding) == wanted:
+        if _key_and_digest(properties_key(binding)) == wanted:
             return binding
     raise ObjectNotFound
+
+
+def _key_and_digest(name: str) -> tuple[str, str]:
+    """Take a name apart. Clients send it quoted as in lists, or the key as it is."""
+    key, _, digest = name.partition("~")
+    return unquote_plus(key, errors="surrogateescape"), digest
 
 
 async def show_binding(call: Call) -> Answer:

@@ -6,18 +6,19 @@ from typing import Final
 
 from amqpd.broker.arguments import QUORUM, queue_type
 from amqpd.broker.connections import Connections
-from amqpd.broker.effective_policy import NO_POLICY
+from amqpd.broker.effective_policy import NO_POLICY, EffectivePolicy
 from amqpd.broker.priority_queue import PriorityQueue
 from amqpd.broker.queue import Queue
 from amqpd.broker.queue_changes import QueueProperties
 from amqpd.http import fields
-from amqpd.http.answer import NO_CONTENT, Answer, put_answer
+from amqpd.http.answer import NO_CONTENT, Answer, encode, put_answer
 from amqpd.http.api.consumers import consumers_of
 from amqpd.http.call import Call
 from amqpd.http.columns import Facts
 from amqpd.http.endpoint import Endpoint, Need
 from amqpd.http.errors import BadRequest, ObjectNotFound
 from amqpd.http.listing import Listing, single
+from amqpd.http.pace import Pace, sorted_names
 from amqpd.http.peer import peer_facts
 from amqpd.http.tables import arguments_in, as_json
 
@@ -37,9 +38,13 @@ def _configuration(queue: Queue) -> Facts:
     }
 
 
+def _policies(queue: Queue) -> EffectivePolicy:
+    return NO_POLICY if queue.keeper is None else queue.keeper.rules.effective
+
+
 def _policy_facts(queue: Queue) -> Facts:
     """What policies say of it."""
-    effective = NO_POLICY if queue.keeper is None else queue.keeper.rules.effective
+    effective = _policies(queue)
     return {
         "policy": effective.policy_name,
         "operator_policy": effective.operator_policy_name,
@@ -56,10 +61,17 @@ def _counts(queue: Queue) -> Facts:
     }
 
 
-def _memory(queue: Queue) -> Facts:
-    """Where the messages are, and how large those are that are ready."""
-    parts = queue.parts() if isinstance(queue, PriorityQueue) else [queue]
+def _on_disk_and_size(queue: Queue) -> tuple[int, int]:
+    """How many ready messages are not in memory, and how large all of them are."""
+    if not isinstance(queue, PriorityQueue):
+        return int(queue.ready.cold_count), int(queue.ready.size)
+    parts = queue.parts()
     on_disk = sum(int(part.ready.cold_count) for part in parts)
+    return on_disk, sum(int(part.ready.size) for part in parts)
+
+
+def _memory(queue: Queue) -> Facts:
+    on_disk, size = _on_disk_and_size(queue)
     in_memory = queue.ready_count - on_disk
     unacked = int(queue.unacked_count)
     return {
@@ -67,17 +79,34 @@ def _memory(queue: Queue) -> Facts:
         "messages_ready_ram": in_memory,
         "messages_unacknowledged_ram": unacked,
         "messages_paged_out": on_disk,
-        "message_bytes_ready": sum(int(part.ready.size) for part in parts),
+        "message_bytes_ready": size,
     }
+
+
+def _exclusive_tag(queue: Queue) -> str | None:
+    return queue.consumers[0].tag if queue.has_exclusive_consumer else None
 
 
 def _consumer_facts(queue: Queue) -> Facts:
-    exclusive = queue.consumers[0].tag if queue.has_exclusive_consumer else None
     return {
         "consumers": queue.consumer_count,
-        "exclusive_consumer_tag": exclusive,
+        "exclusive_consumer_tag": _exclusive_tag(queue),
         "single_active_consumer_tag": queue.single_active_consumer_tag or None,
     }
+
+
+def _state(queue: Queue) -> tuple[object, ...]:
+    """What decides whether all that is said of a queue is as it was."""
+    consumers = queue.consumers
+    return (
+        queue.ready_count,
+        queue.unacked_count,
+        _on_disk_and_size(queue),
+        len(consumers),
+        _exclusive_tag(queue) if consumers else None,
+        queue.active_consumer,
+        _policies(queue),
+    )
 
 
 def _owner_facts(queue: Queue, connections: Connections) -> Facts:
@@ -117,9 +146,21 @@ class QueueFacts:
         return facts
 
 
+def _key(queue: Queue) -> tuple[str, str]:
+    return queue.vhost_name, queue.name
+
+
 def _listing(call: Call) -> Listing[Queue]:
+    facts = QueueFacts(call)
+    if call.flag("disable_stats"):
+        return Listing[Queue](_key, facts.of)
+    texts = call.room.queue_texts
+
+    def make(queue: Queue) -> bytes:
+        return encode(facts.of(queue))
+
     return Listing[Queue](
-        lambda queue: (queue.vhost_name, queue.name), QueueFacts(call).of
+        _key, facts.of, lambda queue: texts.text_of(queue, _state(queue), make)
     )
 
 
@@ -137,8 +178,17 @@ def queue_of(call: Call) -> Queue:
 
 async def list_queues(call: Call) -> Answer:
     """The queues of one virtual host, or of all that the user may see."""
-    found = [queue for vhost in call.vhosts() for queue in vhost.queues.values()]
-    return await _listing(call).answer(call, found)
+    found: list[Queue] = []
+    pace = Pace()
+    for vhost in call.vhosts():
+        queues = vhost.queues
+        for name in await sorted_names(queues, pace):
+            queue = queues.get(name)
+            if queue is not None:
+                found.append(queue)
+    count = sum(len(vhost.queues) for vhost in call.broker.vhosts.values())
+    call.room.queue_texts.forget_gone(count)
+    return await _listing(call).answer(call, found, is_ordered=True)
 
 
 async def show_queue(call: Call) -> Answer:

@@ -22,11 +22,12 @@ def test_a_virtual_host_is_born_with_rabbitmqs_exchanges(plane: ControlPlane) ->
         "amq.topic": "topic",
         "amq.headers": "headers",
         "amq.match": "headers",
+        "amq.rabbitmq.event": "topic",
         "amq.rabbitmq.trace": "topic",
     }
     assert all(exchange.durable for exchange in exchanges.values())
     internal = [name for name, exchange in exchanges.items() if exchange.internal]
-    assert internal == ["amq.rabbitmq.trace"]
+    assert sorted(internal) == ["amq.rabbitmq.event", "amq.rabbitmq.trace"]
 
 
 def test_the_default_exchange_knows_every_queue(plane: ControlPlane) -> None:

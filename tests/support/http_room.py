@@ -1,0 +1,21 @@
+"""The room that handlers of the API stand in, around a broker of a test."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from amqpd.http.room import Identity, Room
+from tests.support.connection_pair import Bench
+
+
+def room_of(bench: Bench) -> Room:
+    """A room around the broker; waking it is one turn."""
+    return Room(
+        broker=bench.broker,
+        identity=Identity("amqpd@test", "test", "0", "3.13.7", Path("/nowhere"), 0),
+        now_ms=lambda: bench.now_ms,
+        wake=bench.turn,
+        loopback_users=frozenset(),
+        body_size_max=1000,
+        descriptors=lambda: (1, 2),
+    )
