@@ -79,6 +79,11 @@ class LoadedWindow:
                 self.error = result.error
 
     @property
+    def stored(self) -> list[StoredMessage]:
+        """What the log has, as it was read; what it had none of was not asked for."""
+        return [] if self._stored is None else self._stored.messages
+
+    @property
     def damaged_stored(self) -> int:
         """How many messages the log has lost."""
         return 0 if self._stored is None else len(self._stored.damaged)

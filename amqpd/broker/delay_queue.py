@@ -20,7 +20,7 @@ from typing import Final, final
 from mypy_extensions import i64
 
 from amqpd.broker.catalogue import waiting_room_name
-from amqpd.broker.cold_load import ColdLoad, LoadedWindow
+from amqpd.broker.cold_load import RECOVERED, ColdLoad, LoadedWindow, message_of
 from amqpd.broker.delay import due_ms_of
 from amqpd.broker.delayed_messages import DelayedMessages
 from amqpd.broker.delivery import Reference
@@ -33,6 +33,7 @@ from amqpd.broker.timers import NEVER_MS, Timed, Timers
 from store.cold_read import ColdRead
 from store.replay import RecoveredQueue
 from store.seq_ranges import SeqRanges, ranges_of
+from store.stored_message import StoredMessage
 
 logger = logging.getLogger("amqpd.exchange")
 
@@ -382,11 +383,11 @@ class DelayQueue(Queue):
         if found.error is not None:
             self._due.extendleft(reversed(reading))
             return False
-        references = found.references(self, _NO_HOLES, 0, _NONE_RETURNED)
         if reading:
+            references = found.references(self, _NO_HOLES, 0, _NONE_RETURNED)
             self._take_due(reading, references, found.next_first)
         else:
-            self._take_scanned(references, found.next_first)
+            self._take_scanned(found.stored, found.next_first)
         self._want()
         return True
 
@@ -410,16 +411,17 @@ class DelayQueue(Queue):
         self._due.extendleft(reversed(unread))
         self._ring_at(self._timers.now_ms)
 
-    def _take_scanned(self, references: list[Reference], next_first: i64) -> None:
+    def _take_scanned(self, entries: list[StoredMessage], next_first: i64) -> None:
         now_ms = self._timers.now_ms
-        for reference in references:
-            message = reference.message
-            due_ms = due_ms_of(message.content, message.enqueued_ms)
+        for entry in entries:
+            due_ms = due_ms_of(entry.content, entry.enqueued_ms)
             if due_ms <= now_ms:
-                self._send(reference, now_ms)
+                message = message_of(entry)
+                message.number = RECOVERED
+                self._send(Reference(self, message, entry.seq), now_ms)
             else:
-                self._plan(due_ms, reference.seq, True)
-        self._unscanned_count -= len(references)
+                self._plan(due_ms, entry.seq, True)
+        self._unscanned_count -= len(entries)
         self._scan_first = next_first
         if self._scan_first > self._scan_last and self._unscanned_count:
             logger.error(
