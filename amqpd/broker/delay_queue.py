@@ -207,11 +207,12 @@ class DelayQueue(Queue):
         next_ms = now_ms + RETRY_MS
         if not self.log.is_disk_full:
             self._line_up(now_ms)
-            has_more = self._advance(now_ms)
-            # What is left of now has its turn when others have had theirs.
-            next_ms = now_ms + 1
-            if not has_more:
-                next_ms = max(self._due_times.next_ms, next_ms)
+            self._advance(now_ms)
+            # What is left of now has its turn when others have had theirs; or, if
+            # something must be read first, when it was.
+            next_ms = max(self._due_times.next_ms, now_ms + 1)
+            if self._due:
+                next_ms = NEVER_MS
         self._due_ms = min(self._due_ms, next_ms)
         return self._due_ms
 
@@ -223,22 +224,16 @@ class DelayQueue(Queue):
                 break
             self._due.append(entry)
 
-    def _advance(self, now_ms: i64) -> bool:
-        """Send on what is in memory of the line's beginning; return if more may be.
-
-        What is cold is asked for.
-        """
-        left = RELEASE_MAX
-        while self._due and left and not self._reading:
+    def _advance(self, now_ms: i64) -> None:
+        """Send on what is in memory of the line's beginning; ask for what is not."""
+        while self._due and not self._reading:
             reference = self._hot.pop(self._due[0] >> 1, None)
             if reference is None:
                 self._want()
                 break
             self._due.popleft()
-            left -= 1
             self._release(reference.message)
             self._send(reference, now_ms)
-        return left == 0
 
     def _send(self, reference: Reference, now_ms: i64) -> None:
         """One that is in no line any more goes on."""
