@@ -106,9 +106,6 @@ class DelayQueue(Queue):
 
     def publish(self, message: Message) -> None:
         """Let a message wait for as long as it says."""
-        if self.is_deleted:
-            # A transaction was committed after that.
-            return
         seq = self.next_seq
         self.next_seq = seq + 1
         self.log.append(message, seq)
