@@ -156,7 +156,8 @@ class ColdStore:
             assert ranges is not None
             step.is_sparse = True
             for first, last in zip(ranges.firsts, ranges.lasts, strict=True):
-                spans += queue.spans(first, last, count + 1)
+                if len(spans) <= SPANS_MAX:
+                    spans += queue.spans(first, last, count + 1)
         self._plan(step, spans, count, unwritten)
         if not is_in_place:
             step.forgets = self._forgets

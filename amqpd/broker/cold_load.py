@@ -103,6 +103,11 @@ class LoadedWindow:
         return NO_TIME if first is None else first.enqueued_ms
 
     @property
+    def stored(self) -> list[StoredMessage]:
+        """What the log has, as it was read; what it had none of was not asked for."""
+        return [] if self._stored is None else self._stored.messages
+
+    @property
     def damaged_stored(self) -> int:
         """How many messages the log has lost."""
         return 0 if self._stored is None else len(self._stored.damaged)

@@ -20,7 +20,7 @@ from typing import Final, final
 from mypy_extensions import i64
 
 from amqpd.broker.catalogue import waiting_room_name
-from amqpd.broker.cold_load import ColdLoad, LoadedWindow
+from amqpd.broker.cold_load import RECOVERED, ColdLoad, LoadedWindow, message_of
 from amqpd.broker.delay import due_ms_of
 from amqpd.broker.delayed_messages import DelayedMessages
 from amqpd.broker.delivery import Reference
@@ -34,6 +34,7 @@ from amqpd.broker.timers import NEVER_MS, Timed, Timers
 from store.cold_read import ColdRead
 from store.replay import RecoveredQueue
 from store.seq_ranges import ranges_of
+from store.stored_message import StoredMessage
 
 logger = logging.getLogger("amqpd.exchange")
 
@@ -111,9 +112,6 @@ class DelayQueue(Queue):
 
     def publish(self, message: Message) -> None:
         """Let a message wait for as long as it says."""
-        if self.is_deleted:
-            # A transaction was committed after that.
-            return
         seq = self.next_seq
         self.next_seq = seq + 1
         self.log.append(message, seq)
@@ -212,11 +210,12 @@ class DelayQueue(Queue):
         next_ms = now_ms + RETRY_MS
         if not self.log.is_disk_full:
             self._line_up(now_ms)
-            has_more = self._advance(now_ms)
-            # What is left of now has its turn when others have had theirs.
-            next_ms = now_ms + 1
-            if not has_more:
-                next_ms = max(self._due_times.next_ms, next_ms)
+            self._advance(now_ms)
+            # What is left of now has its turn when others have had theirs; or, if
+            # something must be read first, when it was.
+            next_ms = max(self._due_times.next_ms, now_ms + 1)
+            if self._due:
+                next_ms = NEVER_MS
         self._due_ms = min(self._due_ms, next_ms)
         return self._due_ms
 
@@ -228,22 +227,16 @@ class DelayQueue(Queue):
                 break
             self._due.append(entry)
 
-    def _advance(self, now_ms: i64) -> bool:
-        """Send on what is in memory of the line's beginning; return if more may be.
-
-        What is cold is asked for.
-        """
-        left = RELEASE_MAX
-        while self._due and left and not self._reading:
+    def _advance(self, now_ms: i64) -> None:
+        """Send on what is in memory of the line's beginning; ask for what is not."""
+        while self._due and not self._reading:
             reference = self._hot.pop(self._due[0] >> 1, None)
             if reference is None:
                 self._want()
                 break
             self._due.popleft()
-            left -= 1
             self._release(reference.message)
             self._send(reference, now_ms)
-        return left == 0
 
     def _send(self, reference: Reference, now_ms: i64) -> None:
         """One that is in no line any more goes on."""
@@ -397,11 +390,11 @@ class DelayQueue(Queue):
         if found.error is not None:
             self._due.extendleft(reversed(reading))
             return False
-        references = found.references(self, _NO_HOLES, 0, _NONE_RETURNED)
         if reading:
+            references = found.references(self, _NO_HOLES, 0, _NONE_RETURNED)
             self._take_due(reading, references, found.next_first)
         else:
-            self._take_scanned(references, found.next_first)
+            self._take_scanned(found.stored, found.next_first)
         self._want()
         return True
 
@@ -425,16 +418,17 @@ class DelayQueue(Queue):
         self._due.extendleft(reversed(unread))
         self._ring_at(self._timers.now_ms)
 
-    def _take_scanned(self, references: list[Reference], next_first: i64) -> None:
+    def _take_scanned(self, entries: list[StoredMessage], next_first: i64) -> None:
         now_ms = self._timers.now_ms
-        for reference in references:
-            message = reference.message
-            due_ms = due_ms_of(message.content, message.enqueued_ms)
+        for entry in entries:
+            due_ms = due_ms_of(entry.content, entry.enqueued_ms)
             if due_ms <= now_ms:
-                self._send(reference, now_ms)
+                message = message_of(entry)
+                message.number = RECOVERED
+                self._send(Reference(self, message, entry.seq), now_ms)
             else:
-                self._plan(due_ms, reference.seq, True)
-        self._unscanned_count -= len(references)
+                self._plan(due_ms, entry.seq, True)
+        self._unscanned_count -= len(entries)
         self._scan_first = next_first
         if self._scan_first > self._scan_last and self._unscanned_count:
             logger.error(

@@ -8,9 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from amqpd.broker.cold_load import ColdLoad
 from amqpd.broker.delay_queue import READ_MAX, RELEASE_MAX, RETRY_MS
 from amqpd.broker.due_times import FRESH_MAX
-from amqpd.broker.pager import MemoryBudgets
+from amqpd.broker.pager import WINDOW_MIN, MemoryBudgets
+from amqpd.broker.timers import NEVER_MS
 from tests.support.connection_pair import Bench
 from tests.support.content import publish
 from tests.support.delayed import DelayedExchange, delayed_properties
@@ -220,13 +222,15 @@ def test_a_transaction_may_come_after_the_end_of_the_exchange(
     delayed: DelayedExchange,
 ) -> None:
     delayed.tx_select()
+    room = delayed.room
     delayed.publish(b"gone", 5000)
     other = delayed.bench.connect()
     delayed.pair, committing = other, delayed.pair
     delayed.delete()
     delayed.pair = committing
     delayed.tx_commit()
-    assert delayed.count == 0
+    assert room.delayed_count == 0
+    assert not room.has_memory()
 
 
 # -- memory -------------------------------------------------------------------
@@ -329,6 +333,21 @@ def test_a_deleted_exchange_frees_memory(delayed: DelayedExchange) -> None:
     assert used(delayed.bench) == before
 
 
+def test_windows_of_queues_are_as_before_when_nothing_is_read(
+    little: DelayedExchange,
+) -> None:
+    pager = little.bench.broker.pager
+    pager.budgets.cold = 4 * WINDOW_MIN
+    before = pager.window()
+    for _ in range(2):
+        little.publish(b"", 100)
+        page_out(little)
+        little.bench.pass_time(100)
+    assert len(little.bodies()) == 2
+    assert not little.room.is_draining
+    assert pager.window() == before
+
+
 # -- disks that fail ----------------------------------------------------------
 
 
@@ -384,3 +403,107 @@ def test_a_move_that_the_disk_refuses_is_tried_again(
         little.bench.pass_time(int(RETRY_MS))
         little.bench.sync()
     assert little.bodies() == [b"first"]
+
+
+def begin_reading(delayed: DelayedExchange, milliseconds: int) -> list[ColdLoad]:
+    """Let time pass; what is due is to be read, and is not yet."""
+    bench = delayed.bench
+    bench.now_ms += milliseconds
+    bench.broker.timers.on_time(bench.now_ms)
+    loads = bench.broker.pager.begin_loads(bench.now_ms)
+    assert len(loads) == 1
+    return loads
+
+
+def end_reading(delayed: DelayedExchange, loads: list[ColdLoad]) -> None:
+    for load in loads:
+        load.run()
+        delayed.bench.broker.pager.complete_load(load, delayed.bench.now_ms)
+
+
+def test_a_disk_that_is_full_when_the_reading_ends_makes_all_of_it_wait(
+    little: DelayedExchange, disk: UnreadableDisk
+) -> None:
+    little.publish(b"cold", 1000)
+    page_out(little)
+    little.publish(b"transient", 1000, mode=1)
+    little.publish(b"refused", 1000)
+    little.publish(b"later", 60_000, mode=1)
+    loads = begin_reading(little, 1000)
+    # The paging log takes them in order: the earlier one stays in memory now.
+    little.bench.page_out()
+    disk.is_full = True
+    little.bench.sync()
+    # What was in memory is out of it as long as it is read with the others.
+    assert little.count == 3
+    end_reading(little, loads)
+    assert little.bodies() == []
+    assert little.count == 3
+    disk.is_full = False
+    little.bench.page_out()
+    for _ in range(4):
+        little.bench.pass_time(int(RETRY_MS))
+        little.bench.sync()
+    assert sorted(little.bodies()) == [b"cold", b"transient"]
+    little.bench.pass_time(60_000)
+    assert little.bodies() == [b"later"]
+    assert little.count == 0
+
+
+def test_an_exchange_may_be_deleted_while_its_messages_are_read(
+    little: DelayedExchange,
+) -> None:
+    little.publish(b"cold", 1000)
+    page_out(little)
+    room = little.room
+    loads = begin_reading(little, 1000)
+    little.delete()
+    end_reading(little, loads)
+    assert little.bodies() == []
+    assert room.begin_load() is None
+    assert room.on_due(little.bench.now_ms) == NEVER_MS
+
+
+def damage(directory: Path, body: bytes) -> None:
+    """Change a message in the log."""
+    for path in (directory / "log").glob("*.seg"):
+        octets = path.read_bytes()
+        if body in octets:
+            path.write_bytes(octets.replace(body, body.swapcase()))
+
+
+def test_a_damaged_message_is_not_counted_after_a_restart(fast_path: Path) -> None:
+    delayed = DelayedExchange(Bench(fast_path))
+    delayed.publish(b"damaged", 5000)
+    delayed.publish(b"whole", 5000)
+    # With a checkpoint: the start looks at no message.
+    store, now_ms = delayed.bench.store, delayed.bench.now_ms
+    delayed.bench.sync()
+    last = store.close_step(now_ms)
+    assert last is not None
+    last.run()
+    store.complete(last)
+    store.finish()
+    delayed.bench.close()
+    damage(fast_path, b"damaged")
+    bench = Bench(fast_path)
+    bench.now_ms = now_ms
+    assert waiting(bench) == 2
+    bench.pass_time(0)
+    assert waiting(bench) == 1
+    bench.pass_time(5000)
+    assert waiting(bench) == 0
+    assert bodies(bench) == [b"whole"]
+    bench.close()
+
+
+def test_a_damaged_message_is_not_counted_when_it_is_due(
+    little: DelayedExchange, fast_path: Path
+) -> None:
+    little.publish(b"damaged", 1000)
+    little.publish(b"whole", 1000)
+    page_out(little)
+    damage(fast_path / "little", b"damaged")
+    little.bench.pass_time(1000)
+    assert little.bodies() == [b"whole"]
+    assert little.count == 0

@@ -177,6 +177,15 @@ def test_what_waits_has_its_room_in_the_queue(ruled: RuledQueues) -> None:
     assert bodies_of(queue) == [b"2"]
 
 
+def test_what_waits_may_be_too_much_for_what_is_ready(ruled: RuledQueues) -> None:
+    queue = ruled.make("q", **RETRY, max_length=1)
+    ruled.publish(queue, b"1")
+    unacked = get(queue)
+    ruled.publish(queue, b"2")
+    queue.requeue(unacked)
+    assert (queue.ready_count, waiting(queue)) == (0, 1)
+
+
 def test_octets_of_what_waits_count(ruled: RuledQueues) -> None:
     queue = ruled.make("q", **RETRY, max_length_bytes=10)
     ruled.publish(queue, b"12345")
@@ -385,6 +394,33 @@ def test_of_many_that_wait_only_some_are_in_memory(little: Bench) -> None:
     little.pass_time(1)
     assert take_numbers(queue) == list(range(count))
     assert 10 <= little.store.statistics.cold_loads - before < 20
+
+
+def test_what_is_ready_again_makes_room_in_memory(little: Bench) -> None:
+    queue = let_many_wait(little, HOT_COUNT)
+    before = little.store.statistics.cold_loads
+    for _ in range(3):
+        little.pass_time(10_000)
+        for reference in [get(queue) for _ in range(HOT_COUNT)]:
+            queue.requeue(reference)
+        little.pass_time(0)
+    assert little.store.statistics.cold_loads == before
+
+
+def test_what_the_log_has_lost_is_passed_over(little: Bench, fast_path: Path) -> None:
+    count = HOT_COUNT + 3
+    queue = let_many_wait(little, count)
+    last = b"%02d" % (count - 1)
+    for path in (fast_path / "little" / "log").glob("*.seg"):
+        octets = path.read_bytes()
+        path.write_bytes(octets.replace(last + LARGE, b"xx" + LARGE))
+    little.pass_time(1000)
+    little.pass_time(1)
+    assert take_numbers(queue) == list(range(count - 1))
+    # It is settled: when that is on the disk, it is waited for no longer.
+    little.sync()
+    little.pass_time(int(RETRY_MS))
+    assert waiting(queue) == 0
 
 
 def test_what_cannot_be_read_waits_on(little: Bench, disk: UnreadableDisk) -> None:

@@ -392,6 +392,19 @@ def test_one_return_too_many_makes_a_dead_letter(ruled: RuledQueues) -> None:
     assert "x-delivery-count" not in headers_of(reference)
 
 
+@pytest.mark.parametrize("kind", ["classic", "quorum"])
+def test_without_a_limit_nothing_is_ever_dropped(ruled: RuledQueues, kind: str) -> None:
+    dead = ruled.make("dead")
+    for more in ({}, {"dead_letter_exchange": "", "dead_letter_routing_key": "dead"}):
+        queue = ruled.make("q", queue_type=kind, **more)
+        ruled.publish(queue, b"1")
+        for _ in range(100):
+            queue.requeue(get(queue), True)
+        assert queue.ready_count == 1
+        ruled.topology.delete_queue_now(queue)
+    assert dead.ready_count == 0
+
+
 def test_a_limit_below_zero_is_none(ruled: RuledQueues) -> None:
     queue = ruled.make("q", delivery_limit=-1)
     ruled.publish(queue, b"1")
