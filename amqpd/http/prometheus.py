@@ -35,7 +35,7 @@ from prometheus_client.core import (
     HistogramMetricFamily,
     Metric,
 )
-from prometheus_client.exposition import ThreadingWSGIServer
+from prometheus_client.exposition import ThreadingWSGIServer, generate_latest
 from prometheus_client.registry import Collector
 
 from amqpd.broker.broker import Broker
@@ -223,7 +223,8 @@ class MetricsEndpoint:
         self._loop = asyncio.get_running_loop()
         self._store = StoreFigures(broker, ticks)
         self._overview = OverviewFigures(broker, identity, ticks.now_ms)
-        self._aggregated = make_wsgi_app(self._registry(self._read_all, True))
+        self._everything = self._registry(self._read_all, True)
+        self._aggregated = make_wsgi_app(self._everything)
         self._listeners: list[_Listener] = []
 
     async def _read_all(self) -> list[Metric]:
@@ -258,6 +259,10 @@ class MetricsEndpoint:
             app = make_wsgi_app(self._registry(figures.read, False))
         answer: Iterable[bytes] = app(environment, start_response)
         return answer
+
+    async def text(self) -> bytes:
+        """Return what /metrics says, for who serves it on another port, too."""
+        return await asyncio.to_thread(generate_latest, self._everything)
 
     def listen(self, address: str, port: int) -> int:
         """Listen on an IP address and return the port, which 0 leaves open.

@@ -7,7 +7,7 @@ nothing here waits by itself. Who serves where is filled in by whoever listens.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -53,6 +53,8 @@ class Room:
     body_size_max: int
     #: How many file descriptors are open, and how many may be.
     descriptors: Callable[[], tuple[int, int]]
+    #: What /metrics says.
+    metrics: Callable[[], Awaitable[bytes]]
     listeners: list[Listener] = field(default_factory=list)
     #: Of all that is said of queues in lists.
     queue_texts: KeptTexts[Queue] = field(

@@ -8,6 +8,11 @@ from amqpd.http.room import Identity, Room
 from tests.support.connection_pair import Bench
 
 
+async def no_metrics() -> bytes:
+    """Nobody scrapes here."""
+    return b""
+
+
 def room_of(bench: Bench) -> Room:
     """A room around the broker; waking it is one turn."""
     return Room(
@@ -18,4 +23,5 @@ def room_of(bench: Bench) -> Room:
         loopback_users=frozenset(),
         body_size_max=1000,
         descriptors=lambda: (1, 2),
+        metrics=no_metrics,
     )
