@@ -14,6 +14,7 @@ from pathlib import Path
 from amqpd.broker.broker import Broker
 from amqpd.broker.queue import Queue
 from amqpd.http.kept_texts import KeptTexts
+from amqpd.http.node_port import NodePort
 
 
 @dataclass(frozen=True)
@@ -44,6 +45,7 @@ class Room:
 
     broker: Broker
     identity: Identity
+    node: NodePort
     #: The time, as the broker is told it.
     now_ms: Callable[[], int]
     #: Something was changed, published or closed: the loop has a turn to do.

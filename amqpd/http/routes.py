@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from amqpd.http import node_control
 from amqpd.http.api import (
     bindings,
     channels,
@@ -49,4 +50,5 @@ ENDPOINTS: Final[tuple[Endpoint, ...]] = (
     *parameters.ENDPOINTS,
     *limits.ENDPOINTS,
     *definitions.ENDPOINTS,
+    *node_control.ENDPOINTS,
 )

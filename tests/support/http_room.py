@@ -13,11 +13,37 @@ async def no_metrics() -> bytes:
     return b""
 
 
+class ToldNode:
+    """A process that notes what it is told, and does nothing."""
+
+    def __init__(self) -> None:
+        self.told: list[str] = []
+
+    def stop_app(self) -> None:
+        self.told.append("stop")
+
+    def start_app(self) -> None:
+        self.told.append("start")
+
+    def end(self) -> None:
+        self.told.append("end")
+
+    def suspend_listeners(self) -> None:
+        self.told.append("suspend")
+
+    async def resume_listeners(self) -> None:
+        self.told.append("resume")
+
+    def settings(self) -> list[tuple[str, str, str]]:
+        return []
+
+
 def room_of(bench: Bench) -> Room:
     """A room around the broker; waking it is one turn."""
     return Room(
         broker=bench.broker,
         identity=Identity("amqpd@test", "test", "0", "3.13.7", Path("/nowhere"), 0),
+        node=ToldNode(),
         now_ms=lambda: bench.now_ms,
         wake=bench.turn,
         loopback_users=frozenset(),
