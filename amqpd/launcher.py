@@ -224,6 +224,7 @@ class Daemon:
             loopback_users=frozenset(config.loopback_users),
             body_size_max=config.http_max_body_size,
             descriptors=lambda: (open_descriptors(), descriptors_max()),
+            ticks=server.ticker,
         )
         for address in server.bound_addresses():
             room.listeners.append(Listener("amqp", address, server.port))

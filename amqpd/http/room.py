@@ -10,6 +10,7 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Protocol
 
 from amqpd.broker.broker import Broker
 from amqpd.broker.queue import Queue
@@ -38,6 +39,21 @@ class Identity:
     started_ms: int
 
 
+class Ticks(Protocol):
+    """What drives the broker, as far as it is measured."""
+
+    def now_ms(self) -> int:
+        """The time."""
+
+    @property
+    def turn_seconds_max(self) -> float:
+        """The longest turn since the start."""
+
+    @property
+    def wait_seconds(self) -> float:
+        """How long whoever waits longest for a sync has waited."""
+
+
 @dataclass
 class Room:
     """What every handler may use."""
@@ -53,6 +69,8 @@ class Room:
     body_size_max: int
     #: How many file descriptors are open, and how many may be.
     descriptors: Callable[[], tuple[int, int]]
+    #: Turns and waits, for the metrics.
+    ticks: Ticks
     listeners: list[Listener] = field(default_factory=list)
     #: Of all that is said of queues in lists.
     queue_texts: KeptTexts[Queue] = field(
