@@ -158,7 +158,6 @@ class Daemon:
         self._server: Server | None = None
         self._exit_code = 0
         self._end = asyncio.Event()
-        self._metrics: MetricsEndpoint | None = None
 
     async def serve(self) -> int:
         """Accept clients until the end, and return the exit code.
@@ -204,7 +203,12 @@ class Daemon:
         port = self._loaded.config.prometheus_port
         if port == 0:
             return None
-        metrics = self._metrics_of(server)
+        # Only here: it takes as long as all other imports together.
+        from amqpd.http.prometheus import MetricsEndpoint
+
+        metrics = MetricsEndpoint(
+            self._opened.broker, server.ticker, self._identity(server)
+        )
         for address in server.bound_addresses():
             try:
                 metrics.listen(address, port)
@@ -215,16 +219,6 @@ class Daemon:
                 ) from error
         logger.info("metrics are at port %d, /metrics", port)
         return metrics
-
-    def _metrics_of(self, server: Server) -> MetricsEndpoint:
-        if self._metrics is None:
-            # Only here: it takes as long as all other imports together.
-            from amqpd.http.prometheus import MetricsEndpoint
-
-            self._metrics = MetricsEndpoint(
-                self._opened.broker, server.ticker, self._identity(server)
-            )
-        return self._metrics
 
     async def _start_http(self, server: Server) -> HttpServer | None:
         config = self._loaded.config
@@ -275,7 +269,7 @@ class Daemon:
             loopback_users=frozenset(config.loopback_users),
             body_size_max=config.http_max_body_size,
             descriptors=lambda: (open_descriptors(), descriptors_max()),
-            metrics=lambda: self._metrics_of(server).text(),
+            ticks=server.ticker,
         )
         _list_listeners(room, server)
         return room

@@ -7,9 +7,10 @@ nothing here waits by itself. Who serves where is filled in by whoever listens.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Protocol
 
 from amqpd.broker.broker import Broker
 from amqpd.broker.queue import Queue
@@ -39,6 +40,21 @@ class Identity:
     started_ms: int
 
 
+class Ticks(Protocol):
+    """What drives the broker, as far as it is measured."""
+
+    def now_ms(self) -> int:
+        """The time."""
+
+    @property
+    def turn_seconds_max(self) -> float:
+        """The longest turn since the start."""
+
+    @property
+    def wait_seconds(self) -> float:
+        """How long whoever waits longest for a sync has waited."""
+
+
 @dataclass
 class Room:
     """What every handler may use."""
@@ -55,8 +71,8 @@ class Room:
     body_size_max: int
     #: How many file descriptors are open, and how many may be.
     descriptors: Callable[[], tuple[int, int]]
-    #: What /metrics says.
-    metrics: Callable[[], Awaitable[bytes]]
+    #: Turns and waits, for the metrics.
+    ticks: Ticks
     listeners: list[Listener] = field(default_factory=list)
     #: Of all that is said of queues in lists.
     queue_texts: KeptTexts[Queue] = field(

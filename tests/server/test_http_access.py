@@ -29,7 +29,7 @@ ADMIN: Final = Need.ADMINISTRATOR
 
 #: Endpoint -> what it takes.
 ROWS: Final[dict[str, Need]] = {
-    "GET /metrics": OPEN,
+    "GET /metrics": MONITOR,
     "GET /api/aliveness-test/{vhost}": VHOST,
     "GET /api/all-configuration": ADMIN,
     "POST /api/all-configuration": ADMIN,

@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from tests.server.conftest import Managed
-from tests.support.http_client import HttpClient
 
 
 def test_the_overview_has_what_tools_insist_on(managed: Managed) -> None:
@@ -215,11 +214,3 @@ def test_a_virtual_host_runs_on_the_only_node(managed: Managed) -> None:
     assert managed.admin.post(path + "other").reason == (
         "Request to node other failed with nodedown"
     )
-
-
-def test_metrics_are_served_here_too(managed: Managed) -> None:
-    with HttpClient(managed.server.http_port) as nobody:
-        reply = nobody.call("GET", "/metrics")
-    assert reply.status == 200
-    assert reply.headers["Content-Type"].startswith("text/plain; version=0.0.4")
-    assert b"\namqpd_store_written_bytes_total{" in reply.body

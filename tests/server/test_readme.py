@@ -21,6 +21,8 @@ HOME: Final = str(Path(amqpd.__file__).resolve().parent.parent)
 OF_THE_MACHINE: Final = {
     *("data_dir", "cluster_name", "load_definitions"),
     "memory.total_budget",
+    "memory.available",
+    *("connection_max", "channel_max_per_node", "consumer_max_per_channel"),
 }
 
 

@@ -8,11 +8,6 @@ from amqpd.http.room import Identity, Room
 from tests.support.connection_pair import Bench
 
 
-async def no_metrics() -> bytes:
-    """Nobody scrapes here."""
-    return b""
-
-
 class ToldNode:
     """A process that notes what it is told, and does nothing."""
 
@@ -38,6 +33,20 @@ class ToldNode:
         return []
 
 
+class Ticks:
+    """What a ticker would say."""
+
+    turn_seconds_max = 0.25
+    wait_seconds = 1.5
+
+    def __init__(self, bench: Bench) -> None:
+        self._bench = bench
+
+    def now_ms(self) -> int:
+        """The time of the test."""
+        return self._bench.now_ms
+
+
 def room_of(bench: Bench) -> Room:
     """A room around the broker; waking it is one turn."""
     return Room(
@@ -49,5 +58,5 @@ def room_of(bench: Bench) -> Room:
         loopback_users=frozenset(),
         body_size_max=1000,
         descriptors=lambda: (1, 2),
-        metrics=no_metrics,
+        ticks=Ticks(bench),
     )

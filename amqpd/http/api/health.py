@@ -107,12 +107,6 @@ async def check_vhost(call: Call) -> Answer:
     return json_answer(OK)
 
 
-async def show_metrics(call: Call) -> Answer:
-    """What Prometheus scrapes at a port of its own as well."""
-    octets = await call.room.metrics()
-    return Answer(octets, content_type="text/plain; version=0.0.4; charset=utf-8")
-
-
 _CHECKS: Final = "/api/health/checks"
 _LOGGED_IN: Final = {
     "/alarms": check_alarms,
@@ -141,7 +135,6 @@ ENDPOINTS = (
         for path, handler in _LOGGED_IN.items()
     ),
     *(Endpoint("GET", _CHECKS + path, Need.NOTHING, is_well) for path in _OPEN),
-    Endpoint("GET", "/metrics", Need.NOTHING, show_metrics),
     Endpoint("GET", "/api/healthchecks/node", Need.MANAGEMENT, check_node),
     Endpoint("GET", "/api/healthchecks/node/{node}", Need.MANAGEMENT, check_node),
     Endpoint("GET", "/api/aliveness-test/{vhost}", Need.VHOST, check_vhost),

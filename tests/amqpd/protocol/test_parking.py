@@ -6,6 +6,7 @@ import pytest
 from pamqp import base, commands
 
 from amqpd.broker.alarms import ResourceLimit
+from amqpd.broker.errors import ConnectionForced
 from amqpd.protocol.parking import PARKED_SIZE_MAX, PARKED_TOTAL_MAX
 from tests.support.connection_pair import Bench, ConnectionPair, method
 from tests.support.content import (
@@ -482,3 +483,29 @@ def test_a_connection_that_begins_and_ends_under_an_alarm_is_forgotten(
     assert other.is_closed
     alarmed.connection.lose_socket("gone")
     end_alarm(bench)
+
+
+def test_a_connection_is_blocking_until_it_publishes_and_then_blocked(
+    bench: Bench, pair: ConnectionPair
+) -> None:
+    control = pair.connection.control
+    assert control.shown_state == "running"
+    begin_alarm(bench)
+    assert control.shown_state == "blocking"
+    pair.send(publish("q", b"x"))
+    assert control.shown_state == "blocked"
+    end_alarm(bench)
+    assert control.shown_state == "running"
+    pair.connection.close(ConnectionForced("enough"), bench.now_ms)
+    assert control.shown_state == "closing"
+
+
+def test_who_is_being_closed_is_not_told_that_the_alarm_is_over(
+    bench: Bench, alarmed: ConnectionPair
+) -> None:
+    alarmed.send(publish("q", b"x"))
+    alarmed.connection.close(ConnectionForced("enough"), bench.now_ms)
+    alarmed.send(frame(8, 0, b""))
+    end_alarm(bench)
+    assert names(alarmed) == ["Connection.Blocked", "Connection.Close"]
+    assert ready(bench) == 1
