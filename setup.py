@@ -86,6 +86,7 @@ INTERPRETED: Final = {
         "amqpd/broker/queue_rules.py",
         "amqpd/broker/statements.py",
         "amqpd/broker/vhost_metadata.py",
+        "amqpd/broker/secret_checks.py",
         "amqpd/protocol/consumer_arguments.py",
         "amqpd/protocol/declaring.py",
     ),

@@ -58,6 +58,7 @@ class Config:
     default_pass: str
     default_vhost: str
     loopback_users: tuple[str, ...]
+    password_hashing: str
     load_definitions: Path | None
     log_level: str
     log_format: str

@@ -14,6 +14,7 @@ import os
 from pathlib import Path
 from typing import Final
 
+from amqpd.auth.passwords import ARGON2ID
 from amqpd.broker.admission import NodeLimits
 from amqpd.broker.alarms import Alarms, ResourceLimit
 from amqpd.broker.broker import Broker, Defaults
@@ -37,6 +38,14 @@ logger = logging.getLogger("amqpd.opening")
 
 #: Of the memory there is: what messages may take, like RabbitMQ's high watermark.
 MEMORY_SHARE: Final = 0.4
+
+
+#: What `password_hashing` may be, as it is called where hashes are kept.
+PASSWORD_ALGORITHMS: Final = {
+    "argon2id": ARGON2ID,
+    "sha256": "rabbit_password_hashing_sha256",
+    "sha512": "rabbit_password_hashing_sha512",
+}
 
 
 class DefinitionsUnreadable(Exception):
@@ -132,6 +141,7 @@ def _open_locked(
         )
         _set_limits(broker.alarms, config)
         broker.admission.node_limits = _node_limits(config)
+        broker.password_algorithm = PASSWORD_ALGORITHMS[config.password_hashing]
         if config.compat_x_death == "drop":
             broker.drop_published_deaths()
         queue_count = sum(len(vhost.queues) for vhost in broker.vhosts.values())

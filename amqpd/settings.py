@@ -229,6 +229,7 @@ SETTINGS: Final = (
     Setting("default_pass", Text(), "guest", is_secret=True),
     Setting("default_vhost", Text(), "/"),
     Setting("loopback_users", TextList(may_be_empty=True), ("guest",)),
+    Setting("password_hashing", Choice(("argon2id", "sha256", "sha512")), "argon2id"),
     Setting("load_definitions", FilePath(), None),
     Setting("log.level", Choice(("debug", "info", "warning", "error")), "info"),
     Setting("log.format", Choice(("text", "json")), "text"),

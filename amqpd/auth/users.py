@@ -27,6 +27,11 @@ class LoginRefused(Exception):
         self.reason = reason
 
 
+def invalid_credentials(name: str) -> LoginRefused:
+    """The refusal of a wrong password."""
+    return LoginRefused(name, f"user '{_shown(name)}' - invalid credentials")
+
+
 def _shown(name: str) -> str:
     """Return the name for a log line: anybody may send any bytes as a name."""
     return name if name.isprintable() else ascii(name)[1:-1]
@@ -100,9 +105,24 @@ class UserRegistry:
         """
         user = self._users.get(name)
         if user is None or not user.password_hash:
-            raise LoginRefused(name, f"user '{_shown(name)}' - invalid credentials")
+            raise invalid_credentials(name)
         if not verify(password, user.password_hash, user.algorithm):
-            raise LoginRefused(name, f"user '{_shown(name)}' - invalid credentials")
+            raise invalid_credentials(name)
+        if not from_loopback and name in loopback_users:
+            raise LoginRefused(name, f"user '{name}' can only connect via localhost")
+        return user
+
+    def candidate(
+        self, name: str, from_loopback: bool, loopback_users: frozenset[str]
+    ) -> User:
+        """Return the user whom a password would have to prove; for slow hashes.
+
+        Raises:
+            LoginRefused: no password would do.
+        """
+        user = self._users.get(name)
+        if user is None or not user.password_hash:
+            raise invalid_credentials(name)
         if not from_loopback and name in loopback_users:
             raise LoginRefused(name, f"user '{name}' can only connect via localhost")
         return user

@@ -21,7 +21,6 @@ from amqpd.broker.errors import ConnectionForced, ResourceError
 from amqpd.broker.events import Events
 from amqpd.broker.exchange_changes import Done
 from amqpd.broker.parameter_changes import ParameterChanges
-from amqpd.broker.parameters import NO_VHOST, USER_LIMITS
 from amqpd.broker.statements import (
     delete_permission,
     delete_topic_permission,
@@ -124,7 +123,7 @@ class Accounts:
             self._users.remove(name)
             self._events.tell("user.deleted", {"name": name})
             self._permissions.remove_user(name)
-            self._parameters.forget(NO_VHOST, USER_LIMITS, name)
+            self._parameters.forget_user(name)
             error = ConnectionForced(f"user '{name}' is deleted")
             for connection in self._connections.of_user(name):
                 connection.close(error, now_ms)

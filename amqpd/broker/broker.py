@@ -12,9 +12,9 @@ import logging
 from collections.abc import Callable
 from typing import Final, cast, final
 
-from amqpd.auth.passwords import DEFAULT_ALGORITHM, hash_password
+from amqpd.auth.passwords import DEFAULT_ALGORITHM, hash_password, salt_size
 from amqpd.auth.permissions import Permission, PermissionTable, TopicPermission
-from amqpd.auth.users import LoginRefused, User, UserRegistry
+from amqpd.auth.users import User, UserRegistry
 from amqpd.broker.accounts import Accounts
 from amqpd.broker.alarms import Alarms
 from amqpd.broker.arguments import Arguments
@@ -29,6 +29,7 @@ from amqpd.broker.pager import MIB, MemoryBudgets, Pager
 from amqpd.broker.parameter_changes import ParameterChanges
 from amqpd.broker.policy import ParameterInvalid
 from amqpd.broker.ports import DurabilityWaiter, Step
+from amqpd.broker.secret_checks import SecretChecks
 from amqpd.broker.session import Session
 from amqpd.broker.statements import put_permission, put_user, put_vhost
 from amqpd.broker.topology import Surroundings
@@ -47,7 +48,6 @@ logger = logging.getLogger(__name__)
 EVENT_VHOST: Final = "/"
 
 ADMINISTRATOR: Final = "administrator"
-SALT_SIZE: Final = 4
 
 #: Memory that messages may take, where nobody says.
 BUDGETS: Final = MemoryBudgets(32 * MIB, 1024 * MIB)
@@ -84,6 +84,9 @@ class Broker:
         self.permissions = PermissionTable()
         self.vhosts: dict[str, VirtualHost] = {}
         self.random_octets = random_octets
+        # What hashes new passwords.
+        self.password_algorithm = DEFAULT_ALGORITHM
+        self.secrets = SecretChecks(random_octets)
         self._surroundings = Surroundings(
             catalogue, pager, self.dispatch, random_octets
         )
@@ -160,8 +163,8 @@ class Broker:
         """
         if not self.is_blank:
             return
-        password_hash = hash_password(defaults.password, self.random_octets(SALT_SIZE))
-        user = User(defaults.user, password_hash, DEFAULT_ALGORITHM, (ADMINISTRATOR,))
+        password_hash, algorithm = self.hash_password(defaults.password)
+        user = User(defaults.user, password_hash, algorithm, (ADMINISTRATOR,))
         rights = Permission(user.name, defaults.vhost, ".*", ".*", ".*")
         metadata = VhostMetadata("Default virtual host")
         self.catalogue.commit_now(
@@ -214,14 +217,11 @@ class Broker:
             raise NotAllowed(f"access to vhost '{name}' refused for user '{user.name}'")
         return Session(user, vhost, self.permissions, connection, self.admission)
 
-    def secret_fits(self, user: User, secret: str) -> bool:
-        """Whether a password is (still) the user's."""
-        nobody: frozenset[str] = frozenset()
-        try:
-            self.users.authenticate(user.name, secret, True, nobody)
-        except LoginRefused:
-            return False
-        return True
+    def hash_password(self, password: str) -> tuple[str, str]:
+        """Return a new hash and its algorithm; takes its time, on any thread."""
+        algorithm = self.password_algorithm
+        salt = self.random_octets(salt_size(algorithm))
+        return hash_password(password, salt, algorithm), algorithm
 
     # -- steps ----------------------------------------------------------------
 

@@ -15,10 +15,9 @@ import logging
 from collections.abc import Callable, Iterator
 from typing import Final, final
 
-from amqpd.auth.passwords import DEFAULT_ALGORITHM, hash_password
 from amqpd.auth.users import User
 from amqpd.broker.arguments import priority_level_count, with_default_type
-from amqpd.broker.broker import SALT_SIZE, Broker
+from amqpd.broker.broker import Broker
 from amqpd.broker.catalogue import CommitWaiter, Statement
 from amqpd.broker.definition_file import (
     Definitions,
@@ -93,10 +92,8 @@ def hash_passwords(broker: Broker, definitions: Definitions) -> None:
     for index, user in enumerate(definitions.users):
         password = definitions.passwords.get(user.name)
         if password is not None:
-            hashed = hash_password(password, broker.random_octets(SALT_SIZE))
-            definitions.users[index] = User(
-                user.name, hashed, DEFAULT_ALGORITHM, user.tags
-            )
+            hashed, algorithm = broker.hash_password(password)
+            definitions.users[index] = User(user.name, hashed, algorithm, user.tags)
 
 
 @final
@@ -448,7 +445,7 @@ class Loading:
             if limits:
                 parameters.append(Parameter(NO_VHOST, USER_LIMITS, name, limits))
             else:
-                changes.forget(NO_VHOST, USER_LIMITS, name)
+                changes.forget_user(name)
         changes.adopt(parameters)
 
     def _make_queue(self, queue: QueueDefinition, row_ids: list[int]) -> None:

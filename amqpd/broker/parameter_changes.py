@@ -20,6 +20,7 @@ from amqpd.broker.events import Events
 from amqpd.broker.number_limits import check_user_limits, check_vhost_limits
 from amqpd.broker.parameters import (
     GLOBAL,
+    NO_VHOST,
     OPERATOR_POLICY,
     POLICY,
     USER_LIMITS,
@@ -102,6 +103,22 @@ class ParameterChanges:
 
     def adopt(self, parameters: list[Parameter]) -> None:
         """Let values that the catalogue has be in force."""
+        for vhost in sorted(self._adopt_all(parameters)):
+            self._vhosts[vhost].topology.apply_policies(_nobody_waits)
+
+    def adopt_one(self, parameter: Parameter, done: Done) -> None:
+        """Let one value be in force; `done` is called when it is everywhere."""
+        self._apply(self._adopt_all([parameter]), done)
+
+    def _apply(self, vhosts: set[str], done: Done) -> None:
+        """Apply the policies of at most one virtual host."""
+        for vhost in vhosts:
+            self._vhosts[vhost].topology.apply_policies(lambda: done(None))
+        if not vhosts:
+            done(None)
+
+    def _adopt_all(self, parameters: list[Parameter]) -> set[str]:
+        """Return the virtual hosts whose policies are others now."""
         changed: set[str] = set()
         for parameter in parameters:
             if not self._has_owner(parameter):
@@ -125,21 +142,27 @@ class ParameterChanges:
                 )
             if parameter.component in (POLICY, OPERATOR_POLICY):
                 changed.add(parameter.vhost)
-        for vhost in sorted(changed):
-            self._vhosts[vhost].topology.apply_policies()
+        return changed
 
-    def forget(self, vhost: str, component: str, name: str) -> None:
-        """Let a value be in force no more."""
+    def forget_one(self, vhost: str, component: str, name: str, done: Done) -> None:
+        """Let a value be in force no more; `done` is called when it is nowhere."""
         self.parameters.remove(vhost, component, name)
+        changed: set[str] = set()
         if component in (POLICY, OPERATOR_POLICY):
             there = self._vhosts.get(vhost)
             if there is not None:
                 there.topology.policies.remove(name, component == OPERATOR_POLICY)
-                there.topology.apply_policies()
+                changed.add(vhost)
         elif component == VHOST_LIMITS:
             self.admission.vhost_limits.pop(vhost, None)
         elif component == USER_LIMITS:
             self.admission.user_limits.pop(name, None)
+        self._apply(changed, done)
+
+    def forget_user(self, name: str) -> None:
+        """A user is gone, or has no limits any more."""
+        self.parameters.remove(NO_VHOST, USER_LIMITS, name)
+        self.admission.user_limits.pop(name, None)
 
     def forget_vhost(self, vhost: str) -> None:
         """A virtual host is gone, and its rows with it."""
@@ -230,9 +253,8 @@ class _Setting(CommitWaiter):
 
     def on_committed(self, row_ids: list[int]) -> None:
         """It is set."""
-        self._changes.adopt([self._parameter])
         self._changes.tell_set(self._parameter)
-        self._done(None)
+        self._changes.adopt_one(self._parameter, self._done)
 
     def on_commit_failed(self, error: Exception) -> None:
         """Nothing has changed."""
@@ -259,13 +281,16 @@ class _Clearing(CommitWaiter):
 
     def on_committed(self, row_ids: list[int]) -> None:
         """It is gone."""
-        self._changes.forget(self._vhost, self._component, self._name)
         self._changes.tell_cleared(self._vhost, self._component, self._name)
-        self._done(None)
+        self._changes.forget_one(self._vhost, self._component, self._name, self._done)
 
     def on_commit_failed(self, error: Exception) -> None:
         """Nothing has changed."""
         self._done(_refused_by_disk(error))
+
+
+def _nobody_waits() -> None:
+    """Nothing more is to be done."""
 
 
 def _refused_by_disk(error: Exception) -> AmqpError:

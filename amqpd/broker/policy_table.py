@@ -21,6 +21,8 @@ class PolicyTable:
         # In the order in which they are asked.
         self._line: list[Policy] = []
         self._operator_line: list[Policy] = []
+        # What two of them are together, by both.
+        self._effective: dict[tuple[Policy | None, Policy | None], EffectivePolicy] = {}
 
     def put(self, policy: Policy) -> None:
         """Add a policy, or replace the one of that name."""
@@ -42,12 +44,20 @@ class PolicyTable:
         return [named[name] for name in sorted(named)]
 
     def for_queue(self, queue_type: str, name: str) -> EffectivePolicy:
-        """Return what is in force for a queue of that type and name."""
+        """Return what is in force for a queue of that type and name.
+
+        It is the same object as long as the same policies are.
+        """
         policy = _first(self._line, queue_type, name)
         operator_policy = _first(self._operator_line, queue_type, name)
         if policy is None and operator_policy is None:
             return NO_POLICY
-        return EffectivePolicy(policy, operator_policy)
+        pair = (policy, operator_policy)
+        effective = self._effective.get(pair)
+        if effective is None:
+            effective = EffectivePolicy(policy, operator_policy)
+            self._effective[pair] = effective
+        return effective
 
     def for_exchange(self, name: str) -> Policy | None:
         """Return the policy that is in force for an exchange."""
@@ -56,7 +66,17 @@ class PolicyTable:
     def _named(self, is_operator: bool) -> dict[str, Policy]:
         return self._operator_policies if is_operator else self._policies
 
+    def _is_there(self, policy: Policy | None) -> bool:
+        if policy is None:
+            return True
+        return self._named(policy.is_operator).get(policy.name) is policy
+
     def _sort(self) -> None:
+        self._effective = {
+            pair: effective
+            for pair, effective in self._effective.items()
+            if self._is_there(pair[0]) and self._is_there(pair[1])
+        }
         self._line = sorted(self._policies.values(), key=_order)
         self._operator_line = sorted(self._operator_policies.values(), key=_order)
 

@@ -31,6 +31,15 @@ class AlarmWaiter:
         raise NotImplementedError
 
 
+@trait
+class SecretWaiter:
+    """Who waits for the verdict on a password."""
+
+    def on_secret_checked(self, is_right: bool) -> None:
+        """It is there."""
+        raise NotImplementedError
+
+
 class Step(Protocol):
     """Work that blocks. It was begun on the loop and is completed there."""
 

@@ -30,6 +30,7 @@ from amqpd.broker.exchange import Exchange, predeclared
 from amqpd.broker.keeper import KeepersRound
 from amqpd.broker.operation import OperationLine
 from amqpd.broker.pager import Pager
+from amqpd.broker.policy_round import PolicyRound
 from amqpd.broker.policy_table import PolicyTable
 from amqpd.broker.ports import DurabilityWaiter
 from amqpd.broker.priority_queue import PriorityQueue
@@ -107,6 +108,9 @@ class Topology:
         self.queues: dict[str, Queue] = {}
         self.exchanges: dict[str, Exchange] = {}
         self.policies = PolicyTable()
+        self._policy_round = PolicyRound(
+            self._apply_to, surroundings.timers, surroundings.keepers
+        )
         # The type of queues that are declared without one; None: classic.
         self.default_queue_type: str | None = None
         # Queues that are not there yet: their rows are being committed.
@@ -282,20 +286,27 @@ class Topology:
 
     # -- rules ----------------------------------------------------------------
 
-    def apply_policies(self) -> None:
-        """Policies have changed: whatever has other rules now keeps those at once."""
+    def apply_policies(self, done: Callable[[], None]) -> None:
+        """Policies have changed: whatever has other rules now keeps those at once.
+
+        Of very many queues the rest follows in the next turns, and then `done`.
+        """
         for exchange in self.exchanges.values():
-            exchange.policy = self.policies.for_exchange(exchange.name)
-            self.router.set_alternate(exchange.name, exchange.alternate)
-        for queue in list(self.queues.values()):
-            self._apply_to(queue)
-        self.surroundings.keepers.run()
+            policy = self.policies.for_exchange(exchange.name)
+            if policy is not exchange.policy:
+                exchange.policy = policy
+                self.router.set_alternate(exchange.name, exchange.alternate)
+        self._policy_round.begin(list(self.queues.values()), done)
 
     def _apply_to(self, queue: Queue) -> None:
         keeper = queue.keeper
         assert keeper is not None
-        rules = self._queue_rules(queue.name, queue.arguments)
         before = keeper.rules
+        kind = queue_type(queue.arguments)
+        effective = self.policies.for_queue(kind, queue.name)
+        if effective is before.effective:
+            return
+        rules = QueueRules(queue.arguments, effective)
         if before.has_effect_of(rules):
             # Only the names are others, if anything.
             keeper.rules = rules

@@ -5,6 +5,7 @@
     reader       messages that left memory
     pager        the paging log: messages that memory has no room for
     compactor    checkpoints, merges, files that go
+    verifiers    passwords: the processor is busy with them, nobody else has to be
 
 Each turn begins what there is to do. Whoever waits for a sync starts one as soon as
 none is in flight; what nobody waits for stays until the tick, when most of it may have
@@ -19,6 +20,7 @@ from typing import Final, cast, final
 
 from amqpd.broker.broker import Broker
 from amqpd.broker.ports import Step
+from amqpd.broker.secret_checks import SecretCheck
 from amqpd.net.wait_age import WaitAge
 from amqpd.net.worker import Worker
 
@@ -30,6 +32,8 @@ WRITE_SIZE: Final = 1024 * 1024
 DRAIN_SECONDS_MAX: Final = 5.0
 # Begun and waiting for the disk: from here on sockets are not read, until half of it.
 BEHIND_SIZE: Final = 64 * 1024 * 1024
+# A good hash takes tens of milliseconds, and many may log in at once.
+VERIFIER_COUNT: Final = 2
 # How often a full disk is asked again, where there is no tick.
 TICK_SECONDS: Final = 0.025
 
@@ -84,6 +88,10 @@ class Disk:
         self._reader = Worker("amqpd-read", loop)
         self._pager = Worker("amqpd-page", loop)
         self._compactor = Worker("amqpd-compact", loop)
+        self._verifiers = [
+            Worker(f"amqpd-verify-{number}", loop) for number in range(VERIFIER_COUNT)
+        ]
+        self._verifications = 0
 
     def turn(self, now_ms: int) -> None:
         """Begin what there is to do; steps come back in later turns."""
@@ -92,6 +100,7 @@ class Disk:
             self._begin_commit()
             self._begin_paging(now_ms)
             self._begin_reads(now_ms)
+            self._begin_verifications()
             if self._broker.upkeep.has_work:
                 self._begin_upkeep(now_ms)
                 self._wake()
@@ -231,6 +240,18 @@ class Disk:
         self._broker.pager.complete_load(step, self._now_ms())
         self._wake()
 
+    # -- passwords ------------------------------------------------------------
+
+    def _begin_verifications(self) -> None:
+        while (check := self._broker.secrets.begin()) is not None:
+            verifier = self._verifiers[self._verifications % VERIFIER_COUNT]
+            self._verifications += 1
+            verifier.submit(check, self._verified)
+
+    def _verified(self, step: Step) -> None:
+        self._broker.secrets.complete(cast(SecretCheck, step))
+        self._wake()
+
     # -- looking after the logs -----------------------------------------------
 
     def _begin_upkeep(self, now_ms: int) -> None:
@@ -288,5 +309,6 @@ class Disk:
             self._reader,
             self._pager,
             self._compactor,
+            *self._verifiers,
         ):
             worker.close()

@@ -21,14 +21,13 @@ from amqpd.broker.errors import (
     AmqpError,
     ChannelError,
     ChannelException,
-    NotAllowed,
     NotImplementedHere,
     UnexpectedFrame,
 )
 from amqpd.broker.ports import AlarmWaiter
 from amqpd.broker.session import Session
 from amqpd.protocol.channel import Channel
-from amqpd.protocol.control import UPDATE_SECRET, ConnectionOptions, Control
+from amqpd.protocol.control import ConnectionOptions, Control
 from amqpd.protocol.errors import close_method, log_closed_channel, log_unforeseen
 from amqpd.protocol.frame_shape import check_names, check_shape, no_frame_end
 from amqpd.protocol.intake import Chunk, Intake
@@ -141,7 +140,7 @@ class Connection(ConnectionFace, AlarmWaiter):
     def may_read(self) -> bool:
         """Whether the socket may be read."""
         return (
-            not self._intake.has_work()
+            self._intake.is_empty()
             and self._kept_size < KEPT_SIZE_MAX
             and (self._parking is None or not self._parking.is_full)
             and self.output.may_read()
@@ -196,7 +195,6 @@ class Connection(ConnectionFace, AlarmWaiter):
                     self._greeting[: len(PROTOCOL_HEADER)]
                 )
                 if self.control.is_closed:
-                    self._intake.drop()
                     self.release()
                     return
         self._intake.begin(data)
@@ -254,8 +252,8 @@ class Connection(ConnectionFace, AlarmWaiter):
             pos = chunk.offset
 
     def _is_on_top(self, chunk: Chunk) -> bool:
-        chunks = self._intake.chunks
-        return bool(chunks) and chunks[-1] is chunk
+        intake = self._intake
+        return intake.has_work() and intake.chunks[-1] is chunk
 
     def _publish(self, channel: Channel, chunk: Chunk, pos: i64, after: i64) -> None:
         """A basic.publish; if its whole content lies behind it, that too."""
@@ -334,9 +332,7 @@ class Connection(ConnectionFace, AlarmWaiter):
         if self._method_id == CONNECTION_CLOSE:
             self._end_parking()
         self.control.take_method(frame[HEAD_SIZE:-1], self._method_id, self._now_ms)
-        if self._method_id == UPDATE_SECRET:
-            for channel in self.channels.values():
-                channel.cancel_forbidden()
+        self._intake.is_held = self.control.is_waiting
         session = self.control.session
         self._is_open = self.control.state is State.OPEN
         if self._is_open and self._session is None:
@@ -348,7 +344,6 @@ class Connection(ConnectionFace, AlarmWaiter):
             self._broker.connections.add(presence, self)
         self._size_max = self.output.frame_max + SIZE_FUDGE - OVERHEAD
         if self.control.is_closed:
-            self._intake.drop()
             self.release()
             # The socket is closed by the next write, even if there is nothing to say.
             self.output.writer()
@@ -359,14 +354,8 @@ class Connection(ConnectionFace, AlarmWaiter):
             raise UnexpectedFrame(EXPECTED_METHOD)
         if self._method_id != CHANNEL_OPEN:
             raise ChannelError("expected 'channel.open'")
-        # Who is refused a channel is not told by what method.
         self._method_id = 0
-        channel_max = self.control.handshake.channel_max
-        if channel_max and len(self.channels) >= channel_max:
-            raise NotAllowed(
-                f"number of channels opened ({channel_max}) has reached the "
-                f"negotiated channel_max ({channel_max})"
-            )
+        self.control.handshake.check_channels(len(self.channels))
         session = self._session
         assert session is not None
         session.enter_channel()
@@ -526,6 +515,21 @@ class Connection(ConnectionFace, AlarmWaiter):
         """Whether the client understands basic.cancel from the server."""
         return self.control.handshake.capabilities.consumer_cancel_notify
 
+    def on_secret_checked(self, is_right: bool) -> None:
+        """Go on with what has come since the password did."""
+        self._now_ms = self._broker.timers.now_ms
+        try:
+            self.control.end_wait(is_right, self._now_ms)
+        except AmqpError as error:
+            self._fail(error)
+        self._intake.is_held = False
+        self._pending.add(self)
+
+    def on_renewed(self) -> None:
+        """The user may be permitted less than before."""
+        for channel in self.channels.values():
+            channel.cancel_forbidden()
+
     # -- the end --------------------------------------------------------------
 
     def close(self, error: AmqpError, now_ms: i64) -> None:
@@ -549,11 +553,11 @@ class Connection(ConnectionFace, AlarmWaiter):
         """Do what is due; called every now and then."""
         self.control.on_time(now_ms, self.bytes_in, self.output.sent)
         if self.control.is_closed:
-            self._intake.drop()
             self.release()
 
     def release(self) -> None:
         """Close all channels and give back what the connection owned; once."""
+        self._intake.drop()
         if self._is_released:
             return
         self._end_parking()

@@ -14,6 +14,7 @@ from mypy_extensions import i64
 from pamqp import commands
 from pamqp.base import Frame
 
+from amqpd.auth.users import User
 from amqpd.broker.broker import Broker
 from amqpd.broker.errors import (
     LoginFailed,
@@ -38,6 +39,7 @@ from amqpd.protocol.lifecycle import (
     unexpected_method,
 )
 from amqpd.protocol.output import Output
+from amqpd.protocol.ports import ConnectionFace
 from amqpd.wire.errors import FrameMalformed, FrameUnknown
 from amqpd.wire.frames import HEARTBEAT_FRAME
 from amqpd.wire.methods import decode_method, encode_method
@@ -75,13 +77,15 @@ class Control:
         output: Output,
         name: str,
         peer_is_loopback: bool,
-        owner: object,
+        owner: ConnectionFace,
         now_ms: i64,
     ) -> None:
         self.name = name
         self.state = State.AWAIT_PROTOCOL_HEADER
         self.session: Session | None = None
-        self.handshake = Handshake(options.handshake, broker.users, peer_is_loopback)
+        self.handshake = Handshake(
+            options.handshake, broker.users, broker.secrets, peer_is_loopback
+        )
         # Why the connection ended, for the log; empty while it runs.
         self.reason = ""
         # Whether it has published since an alarm began.
@@ -89,8 +93,11 @@ class Control:
         self._is_orderly = False
         self._broker = broker
         self._output = output
-        self._owner = owner
-        self._deadline_ms: i64 = now_ms + options.handshake_timeout_ms
+        self._owner: ConnectionFace | None = owner
+        # Whose new secret is being verified.
+        self._renewing: User | None = None
+        self._timeout_ms: i64 = options.handshake_timeout_ms
+        self._deadline_ms: i64 = now_ms + self._timeout_ms
         self._heartbeat = Heartbeat(0, now_ms)
 
     @property
@@ -102,6 +109,13 @@ class Control:
     def is_orderly(self) -> bool:
         """Whether the connection ended by a client's close that we answered."""
         return self._is_orderly
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether a password is being verified: nothing else is looked at meanwhile."""
+        if self.state is State.LOGGING_IN:
+            return True
+        return self._renewing is not None and self.state is State.OPEN
 
     def take_protocol_header(self, header: bytes) -> None:
         """The first eight octets came."""
@@ -124,11 +138,7 @@ class Control:
         method = decode_method(payload).method
         if method_id == START_OK:
             self.state = advance(self.state, Event.RECEIVED_START_OK)
-            self._send(
-                self.handshake.on_start_ok(cast(commands.Connection.StartOk, method))
-            )
-            self._broker.churn.logins_succeeded += 1
-            self._tell_login("success", "")
+            self._on_start_ok(cast(commands.Connection.StartOk, method))
         elif method_id == TUNE_OK:
             self.state = advance(self.state, Event.RECEIVED_TUNE_OK)
             self._on_tune_ok(cast(commands.Connection.TuneOk, method), now_ms)
@@ -187,7 +197,7 @@ class Control:
         """Do what is due: give up waiting, send a heartbeat, miss one."""
         if self.state is State.CLOSED:
             return
-        if now_ms >= self._deadline_ms:
+        if now_ms >= self._deadline_ms and not self.is_waiting:
             self._end(Event.TIME_IS_UP, self.reason or "handshake_timeout")
             return
         if self.state is not State.OPEN:
@@ -232,6 +242,19 @@ class Control:
             if self.handshake.capabilities.blocked and self.state is State.OPEN:
                 self._send(commands.Connection.Unblocked())
 
+    def end_wait(self, is_right: bool, now_ms: i64) -> None:
+        """A password has been verified; nothing happens if nobody waits any more.
+
+        Raises:
+            AmqpError: it is wrong; the caller hands that to `fail`.
+        """
+        if self.state is State.LOGGING_IN:
+            # The wait was ours.
+            self._deadline_ms = now_ms + self._timeout_ms
+            self._end_login(self.handshake.end_login(is_right))
+        elif self.is_waiting:
+            self._end_renewal(is_right)
+
     # -- steps ----------------------------------------------------------------
 
     def _tell_login(self, outcome: str, error: str) -> None:
@@ -246,6 +269,18 @@ class Control:
         if error:
             headers["error"] = error
         self._broker.events.tell(f"user.authentication.{outcome}", headers)
+
+    def _on_start_ok(self, method: commands.Connection.StartOk) -> None:
+        assert self._owner is not None
+        tune = self.handshake.on_start_ok(method, self._owner)
+        if tune is not None:
+            self._end_login(tune)
+
+    def _end_login(self, tune: commands.Connection.Tune) -> None:
+        self.state = advance(self.state, Event.LOGGED_IN)
+        self._broker.churn.logins_succeeded += 1
+        self._send(tune)
+        self._tell_login("success", "")
 
     def _on_tune_ok(self, method: commands.Connection.TuneOk, now_ms: i64) -> None:
         self.handshake.on_tune_ok(method)
@@ -277,24 +312,36 @@ class Control:
         self._end(Event.RECEIVED_CLOSE, text)
 
     def _on_update_secret(self, method: commands.Connection.UpdateSecret) -> None:
-        """Log the user in anew; the caller looks at what is permitted from here on."""
         user = self.handshake.user
-        session = self.session
-        assert user is not None and session is not None
-        if not self._broker.secret_fits(user, method.new_secret or ""):
-            raise NotAllowed("New secret was refused by one of the backends")
-        renewed = self._broker.users.get(user.name)
-        assert renewed is not None
-        self.handshake.user = renewed
-        session.renew(renewed)
-        self._send(commands.Connection.UpdateSecretOk())
+        assert user is not None and self._owner is not None
+        # As it is now: the new secret is not the one that it had.
+        renewing = self._broker.users.get(user.name)
+        if renewing is None or not renewing.password_hash:
+            raise _secret_refused()
         logger.info(
-            "connection %s: user '%s' updated secret, reason: %s",
+            "connection %s: user '%s' updates its secret, reason: %s",
             self.name,
             user.name,
             method.reason,
             extra={"connection": self.name, "user": user.name},
         )
+        self._renewing = renewing
+        secret = method.new_secret or ""
+        is_right = self._broker.secrets.ask(renewing, secret, self._owner)
+        if is_right is not None:
+            self._end_renewal(is_right)
+
+    def _end_renewal(self, is_right: bool) -> None:
+        """Log the user in anew, with what is permitted from now on."""
+        renewed, session = self._renewing, self.session
+        self._renewing = None
+        assert renewed is not None and session is not None and self._owner is not None
+        if not is_right or self._broker.users.get(renewed.name) is not renewed:
+            raise _secret_refused()
+        self.handshake.user = renewed
+        session.renew(renewed)
+        self._send(commands.Connection.UpdateSecretOk())
+        self._owner.on_renewed()
 
     def _take_while_closing(self, method_id: i64) -> None:
         if method_id == CLOSE:
@@ -310,6 +357,10 @@ class Control:
 
     def _send(self, method: Frame) -> None:
         self._output.writer().write(encode_method(0, method))
+
+
+def _secret_refused() -> NotAllowed:
+    return NotAllowed("New secret was refused by one of the backends")
 
 
 def _quoted(name: str) -> str:

@@ -29,6 +29,7 @@ from amqpd.auth.users import (
     LoginRefused,
     User,
     UserRegistry,
+    invalid_credentials,
 )
 from amqpd.broker.errors import (
     AmqpError,
@@ -37,6 +38,8 @@ from amqpd.broker.errors import (
     NotAllowed,
     SyntaxInvalid,
 )
+from amqpd.broker.ports import SecretWaiter
+from amqpd.broker.secret_checks import SecretChecks
 from amqpd.wire.tables import Table
 
 PROTOCOL_HEADER: Final = b"AMQP\x00\x00\x09\x01"
@@ -102,10 +105,17 @@ class Handshake:
     """One connection's handshake; the methods are called in the order above."""
 
     def __init__(
-        self, options: HandshakeOptions, users: UserRegistry, peer_is_loopback: bool
+        self,
+        options: HandshakeOptions,
+        users: UserRegistry,
+        checks: SecretChecks,
+        peer_is_loopback: bool,
     ) -> None:
         self._options = options
         self._users = users
+        self._checks = checks
+        # Who it would be if the password is right.
+        self._candidate: User | None = None
         self._peer_is_loopback = peer_is_loopback
         self.client_properties: Table = {}
         self.capabilities = ClientCapabilities({})
@@ -129,9 +139,11 @@ class Handshake:
         )
 
     def on_start_ok(
-        self, method: commands.Connection.StartOk
-    ) -> commands.Connection.Tune:
+        self, method: commands.Connection.StartOk, waiter: SecretWaiter
+    ) -> commands.Connection.Tune | None:
         """Log the client in and return the limits to propose.
+
+        None: the password is being verified, and the waiter calls `end_login`.
 
         Raises:
             LoginFailed: see `refusal` for the reason and `is_told` for the answer.
@@ -145,7 +157,20 @@ class Handshake:
         self.mechanism = method.mechanism
         # The wire hands long strings out as text, with escapes for what is no text.
         response = method.response.encode("utf-8", "surrogateescape")
-        self.user = self._log_in(method.mechanism, response)
+        is_right = self._begin_login(method.mechanism, response, waiter)
+        return None if is_right is None else self.end_login(is_right)
+
+    def end_login(self, is_right: bool) -> commands.Connection.Tune:
+        """Return the limits to propose to somebody whose password is right.
+
+        Raises:
+            LoginFailed: it is wrong, or the user has changed while it was verified.
+        """
+        candidate = self._candidate
+        assert candidate is not None
+        if not is_right or self._users.get(candidate.name) is not candidate:
+            raise self._login_failed(invalid_credentials(candidate.name))
+        self.user = candidate
         options = self._options
         return commands.Connection.Tune(
             options.channel_max, options.frame_max, options.heartbeat_s
@@ -169,6 +194,18 @@ class Handshake:
         self.channel_max = channel_max
         self.heartbeat_s = method.heartbeat or 0
 
+    def check_channels(self, count: int) -> None:
+        """Check that a client with so many channels may have one more.
+
+        Raises:
+            NotAllowed: it has said that it would not.
+        """
+        if 0 < self.channel_max <= count:
+            raise NotAllowed(
+                f"number of channels opened ({self.channel_max}) has reached the "
+                f"negotiated channel_max ({self.channel_max})"
+            )
+
     def is_told(self, error: AmqpError) -> bool:
         """Whether an error of the handshake is sent as connection.close.
 
@@ -181,11 +218,13 @@ class Handshake:
             return self.capabilities.authentication_failure_close
         return True
 
-    def _log_in(self, mechanism: str, response: bytes) -> User:
+    def _begin_login(
+        self, mechanism: str, response: bytes, waiter: SecretWaiter
+    ) -> bool | None:
         try:
             name, password = sasl.credentials(mechanism, response)
-            return self._users.authenticate(
-                name, password, self._peer_is_loopback, self._options.loopback_users
+            self._candidate = self._users.candidate(
+                name, self._peer_is_loopback, self._options.loopback_users
             )
         # One name each: compiled, a variable has the type of its first use.
         except sasl.MechanismUnknown as unknown:
@@ -193,8 +232,13 @@ class Handshake:
         except sasl.ResponseMalformed as malformed:
             raise SyntaxInvalid(str(malformed)) from None
         except LoginRefused as refused:
-            self.refusal = f"{mechanism} login refused: {refused.reason}"
-        raise LoginFailed(
+            raise self._login_failed(refused) from None
+        return self._checks.ask(self._candidate, password, waiter)
+
+    def _login_failed(self, refused: LoginRefused) -> LoginFailed:
+        mechanism = self.mechanism
+        self.refusal = f"{mechanism} login refused: {refused.reason}"
+        return LoginFailed(
             f"Login was refused using authentication mechanism {mechanism}. "
             "For details see the broker logfile."
         )

@@ -35,17 +35,23 @@ class Chunk:
 class Intake:
     """The octets of one connection that wait to be processed."""
 
-    __slots__ = ("_partial", "chunks", "reads")
+    __slots__ = ("_partial", "chunks", "is_held", "reads")
 
     def __init__(self) -> None:
         # What is being processed; the last one is on top.
         self.chunks: list[Chunk] = []
         self.reads: deque[bytes] = deque()
+        # Whether what has come waits for something that is not here.
+        self.is_held = False
         self._partial = PartialFrame()
 
     def has_work(self) -> bool:
-        """Whether anything waits that is more than the beginning of a frame."""
-        return bool(self.chunks) or bool(self.reads)
+        """Whether anything can go on that is more than the beginning of a frame."""
+        return not (self.is_held or self.is_empty())
+
+    def is_empty(self) -> bool:
+        """Whether nothing waits that is more than the beginning of a frame."""
+        return not (self.chunks or self.reads)
 
     def begin(self, data: bytes) -> None:
         """Make chunks of a read, with the frame that the one before ended in.
@@ -78,6 +84,7 @@ class Intake:
 
     def drop(self) -> None:
         """Forget everything."""
+        self.is_held = False
         self.chunks.clear()
         self.reads.clear()
         self._partial = PartialFrame()

@@ -8,11 +8,12 @@ the peer did what it may not do now, and the error that closes it is raised here
 
     AWAIT_PROTOCOL_HEADER                         CLOSED <------+ close-ok, or
       AWAIT_START_OK                                |  open     | the client closed
-        AWAIT_TUNE_OK                             OPEN ---------+
-          AWAIT_OPEN                                |  we closed|
-            OPEN -- we closed --> AWAIT_CLOSE_OK  CLOSING ------+
-              |  the client closed     |
-              +-------> CLOSED <-------+
+        LOGGING_IN                                OPEN ---------+
+          AWAIT_TUNE_OK                             |  we closed|
+            AWAIT_OPEN                            CLOSING ------+
+              OPEN -- we closed --> AWAIT_CLOSE_OK
+                |  the client closed     |
+                +-------> CLOSED <-------+
     any -- not to be trusted --> CLOSING_SILENTLY -- 3 s --> CLOSED
 
 Nothing here is asked per message: frames of an open channel on an open connection are
@@ -41,6 +42,8 @@ class State(Enum):
 
     AWAIT_PROTOCOL_HEADER = "pre_init"
     AWAIT_START_OK = "starting"
+    #: The password is being verified.
+    LOGGING_IN = "securing"
     AWAIT_TUNE_OK = "tuning"
     AWAIT_OPEN = "opening"
     OPEN = "running"
@@ -54,6 +57,7 @@ class Event(Enum):
 
     RECEIVED_PROTOCOL_HEADER = "received protocol header"
     RECEIVED_START_OK = "received start-ok"
+    LOGGED_IN = "logged in"
     RECEIVED_TUNE_OK = "received tune-ok"
     RECEIVED_OPEN = "received open"
     RECEIVED_CLOSE = "received close"
@@ -82,7 +86,8 @@ TRANSITIONS: Final[dict[State, dict[Event, State]]] = {
         Event.TIME_IS_UP: State.CLOSED,
         Event.SOCKET_LOST: State.CLOSED,
     },
-    State.AWAIT_START_OK: {Event.RECEIVED_START_OK: State.AWAIT_TUNE_OK, **_ENDINGS},
+    State.AWAIT_START_OK: {Event.RECEIVED_START_OK: State.LOGGING_IN, **_ENDINGS},
+    State.LOGGING_IN: {Event.LOGGED_IN: State.AWAIT_TUNE_OK, **_ENDINGS},
     State.AWAIT_TUNE_OK: {Event.RECEIVED_TUNE_OK: State.AWAIT_OPEN, **_ENDINGS},
     State.AWAIT_OPEN: {Event.RECEIVED_OPEN: State.OPEN, **_ENDINGS},
     State.OPEN: _ENDINGS,

@@ -11,11 +11,12 @@ from mypy_extensions import i64
 from pamqp.base import Frame
 
 from amqpd.broker.errors import AmqpError
+from amqpd.broker.ports import SecretWaiter
 from amqpd.broker.session import Session
 
 
-class ConnectionFace:
-    """A connection, as its channels and the loop need it."""
+class ConnectionFace(SecretWaiter):
+    """A connection, as its channels, the handshake and the loop need it."""
 
     def __init__(self) -> None:
         # Whether it stands among the pending ones.
@@ -37,6 +38,10 @@ class ConnectionFace:
 
     def can_be_cancelled(self) -> bool:
         """Whether the client understands basic.cancel from the server."""
+        raise NotImplementedError
+
+    def on_renewed(self) -> None:
+        """The user has logged in anew, and may be permitted less than before."""
         raise NotImplementedError
 
     def close(self, error: AmqpError, now_ms: i64) -> None:

@@ -22,6 +22,7 @@ from amqpd.protocol.handshake import Handshake, HandshakeOptions
 from amqpd.wire.errors import WireError
 from amqpd.wire.methods import decode_method, encode_method
 from amqpd.wire.tables import encode_table
+from tests.support.secrets import Verdicts, secret_checks
 
 NOTIFICATIONS = (
     "authentication_failure_close",
@@ -60,7 +61,9 @@ tables = st.dictionaries(keys, values, max_size=8)
 def make_handshake(peer_is_loopback: bool = True) -> Handshake:
     users = UserRegistry()
     users.put(User("guest", hash_password("guest", b"salt")))
-    return Handshake(HandshakeOptions("1.2.3"), users, peer_is_loopback)
+    return Handshake(
+        HandshakeOptions("1.2.3"), users, secret_checks(), peer_is_loopback
+    )
 
 
 def start_ok_payload(
@@ -84,7 +87,9 @@ def receive(handshake: Handshake, payload: bytes) -> base.Frame | Exception:
     try:
         method = decode_method(payload).method
         if isinstance(method, commands.Connection.StartOk):
-            return handshake.on_start_ok(method)
+            tune = handshake.on_start_ok(method, Verdicts())
+            assert tune is not None
+            return tune
         if isinstance(method, commands.Connection.TuneOk):
             handshake.on_tune_ok(method)
     except (ConnectionException, WireError) as error:

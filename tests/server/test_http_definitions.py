@@ -11,7 +11,6 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
-from urllib.parse import quote
 
 import pika
 import pytest
@@ -34,7 +33,7 @@ LISTS: Final = (
 )
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def server() -> Iterator[AmqpdServer]:
     with AmqpdServer(http=True) as server:
         yield server
@@ -119,9 +118,9 @@ def test_one_virtual_host_goes_into_another(api: HttpClient) -> None:
     assert not any(
         "vhost" in one for name in ("queues", "policies") for one in part[name]
     )
-    root = quote("/", safe="")
-    assert api.call("POST", f"/api/definitions/{root}", part).status == 204
-    copied = api.get(f"/api/definitions/{root}")
+    assert api.put("/api/vhosts/copy").status == 201
+    assert api.call("POST", "/api/definitions/copy", part).status == 204
+    copied = api.get("/api/definitions/copy")
     for name in ("parameters", "policies", "queues", "exchanges", "bindings"):
         assert sorted(map(json.dumps, copied[name])) == sorted(
             map(json.dumps, part[name])
@@ -136,8 +135,10 @@ def test_what_ends_with_its_connection_is_not_exported(
     name = channel.queue_declare("", exclusive=True).method.queue
     channel.queue_bind(name, "amq.fanout")
     exported = api.get("/api/definitions")
-    assert (exported["queues"], exported["bindings"]) == ([], [])
-    assert exported["exchanges"] == []
+    assert name not in [queue["name"] for queue in exported["queues"]]
+    assert name not in [binding["destination"] for binding in exported["bindings"]]
+    declared = [exchange["name"] for exchange in exported["exchanges"]]
+    assert not [one for one in declared if one.startswith("amq.") or not one]
     connection.close()
 
 
@@ -171,7 +172,7 @@ def test_a_file_may_come_as_a_form(api: HttpClient) -> None:
     headers = {"Content-Type": "multipart/form-data; boundary=XX"}
     reply = api.call("POST", "/api/definitions", form, headers)
     assert reply.status == 204, reply.body
-    assert [one["name"] for one in api.get("/api/definitions")["queues"]] == ["qä"]
+    assert "qä" in [one["name"] for one in api.get("/api/definitions")["queues"]]
 
 
 def test_an_export_may_be_a_download(api: HttpClient) -> None:

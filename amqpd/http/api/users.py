@@ -23,17 +23,18 @@ from amqpd.http.errors import BadRequest, ObjectNotFound
 from amqpd.http.listing import Listing, single
 
 
-def _facts(user: User) -> Facts:
+def _facts(call: Call, user: User) -> Facts:
     return {
         "name": user.name,
         "password_hash": user.password_hash,
         "hashing_algorithm": user.algorithm,
         "tags": list(user.tags),
-        "limits": {},
+        "limits": call.broker.admission.limits_of_user(user.name),
     }
 
 
-LISTING = Listing[User](lambda user: ("", user.name), _facts)
+def _listing(call: Call) -> Listing[User]:
+    return Listing(lambda user: ("", user.name), lambda user: _facts(call, user))
 
 
 def user_of(call: Call) -> User:
@@ -56,19 +57,19 @@ def _all_users(call: Call) -> list[User]:
 
 async def list_users(call: Call) -> Answer:
     """All users."""
-    return await LISTING.answer(call, _all_users(call))
+    return await _listing(call).answer(call, _all_users(call))
 
 
 async def list_users_without_permissions(call: Call) -> Answer:
     """Users who may enter no virtual host."""
     having = {rights.user for rights in call.broker.permissions.entries()}
     users = [user for user in _all_users(call) if user.name not in having]
-    return await LISTING.answer(call, users)
+    return await _listing(call).answer(call, users)
 
 
 async def show_user(call: Call) -> Answer:
     """One user."""
-    return single(call, _facts(user_of(call)))
+    return single(call, _facts(call, user_of(call)))
 
 
 async def put_user(call: Call) -> Answer:
@@ -106,9 +107,8 @@ async def _with_password(
     if not password:
         # An empty one lets nobody in, as in RabbitMQ.
         return User(name, "", DEFAULT_ALGORITHM, tags)
-    salt = call.broker.random_octets(SALT_SIZE)
-    hashed = await asyncio.to_thread(hash_password, password, salt)
-    return User(name, hashed, DEFAULT_ALGORITHM, tags)
+    hashed, algorithm = await asyncio.to_thread(call.broker.hash_password, password)
+    return User(name, hashed, algorithm, tags)
 
 
 async def delete_user(call: Call) -> Answer:

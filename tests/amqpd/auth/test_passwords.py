@@ -7,9 +7,12 @@ import pytest
 
 from amqpd.auth.passwords import (
     ALGORITHMS,
+    ARGON2ID,
     DEFAULT_ALGORITHM,
     AlgorithmUnknown,
     hash_password,
+    is_slow,
+    salt_size,
     verify,
 )
 
@@ -36,7 +39,8 @@ def test_a_hash_made_elsewhere_is_verified() -> None:
 def test_every_algorithm_verifies_its_own_hash_only(
     algorithm: str, password: str
 ) -> None:
-    password_hash = hash_password(password, SALT, algorithm)
+    salt = (4 * SALT)[: salt_size(algorithm)]
+    password_hash = hash_password(password, salt, algorithm)
 
     for other in ALGORITHMS:
         assert verify(password, password_hash, other) == (other == algorithm)
@@ -61,3 +65,37 @@ def test_an_unknown_algorithm_is_an_error_and_not_a_refusal() -> None:
         verify("guest", "AAAA", "rot13")
     with pytest.raises(AlgorithmUnknown, match="rot13"):
         hash_password("guest", SALT, "rot13")
+
+
+def test_an_argon2_hash_is_the_usual_text_in_base64() -> None:
+    hashed = hash_password("secret", b"0123456789abcdef", ARGON2ID)
+    text = base64.b64decode(hashed)
+    assert text.startswith(b"$argon2id$v=19$m=19456,t=2,p=1$")
+    assert verify("secret", hashed, ARGON2ID)
+    assert not verify("Secret", hashed, ARGON2ID)
+
+
+def test_another_programs_argon2_hash_is_verified() -> None:
+    from argon2 import PasswordHasher
+
+    encoded = PasswordHasher(time_cost=1, memory_cost=64).hash("p\u00e4ss")
+    assert verify("p\u00e4ss", base64.b64encode(encoded.encode()).decode(), ARGON2ID)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        b"",
+        b"no hash",
+        b"$argon2id$v=19$m=4194304,t=2,p=1$MDEyMzQ1Njc4OWFiY2RlZg$AAAA",
+        b"$argon2id$v=19$m=64,t=99999,p=1$MDEyMzQ1Njc4OWFiY2RlZg$AAAA",
+    ],
+)
+def test_what_is_no_hash_or_costs_too_much_fits_nothing(text: bytes) -> None:
+    assert not verify("", base64.b64encode(text).decode(), ARGON2ID)
+
+
+def test_only_argon2_is_slow_and_wants_much_salt() -> None:
+    slow = [algorithm for algorithm in ALGORITHMS if is_slow(algorithm)]
+    assert slow == [ARGON2ID]
+    assert {salt_size(algorithm) for algorithm in ALGORITHMS} == {4, 16}

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from amqpd.auth.passwords import verify
 from amqpd.auth.permissions import Permission
 from amqpd.auth.users import User
 from amqpd.broker.broker import Defaults
@@ -27,8 +28,8 @@ def test_a_blank_directory_gets_a_guest_and_a_virtual_host(
     guest = plane.broker.users.get("guest")
     assert guest is not None
     assert guest.is_administrator
-    assert plane.broker.secret_fits(guest, "guest")
-    assert not plane.broker.secret_fits(guest, "other")
+    assert verify("guest", guest.password_hash, guest.algorithm)
+    assert not verify("other", guest.password_hash, guest.algorithm)
     rights = plane.broker.permissions.get("guest", "/")
     assert rights is not None
     assert (rights.configure, rights.write, rights.read) == (".*", ".*", ".*")

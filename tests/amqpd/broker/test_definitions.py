@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from amqpd.auth.passwords import verify
 from amqpd.broker.arguments import Arguments, queue_type
 from amqpd.broker.catalogue import CommitFailed
 from amqpd.broker.definition_file import DefinitionsInvalid, read_vhost_definitions
@@ -78,7 +79,7 @@ def test_everything_is_there_at_once(plane: ControlPlane) -> None:
     assert ends == {("x", "q"), ("t", "q"), ("amq.topic", "x")}
     joe = plane.broker.users.get("joe")
     assert joe is not None
-    assert plane.broker.secret_fits(joe, "secret")
+    assert verify("secret", joe.password_hash, joe.algorithm)
     rights = plane.broker.permissions.get("joe", "v")
     assert rights is not None
     assert rights.may_configure("c")

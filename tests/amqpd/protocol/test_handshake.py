@@ -20,6 +20,7 @@ from amqpd.protocol.handshake import (
 )
 from amqpd.wire.methods import decode_method, encode_method
 from amqpd.wire.tables import encode_table
+from tests.support.secrets import Verdicts, secret_checks
 
 REFUSED_PLAIN = (
     "Login was refused using authentication mechanism PLAIN. "
@@ -33,7 +34,17 @@ def make_handshake(
     users = UserRegistry()
     users.put(User("guest", hash_password("guest", b"salt")))
     users.put(User("worker", hash_password("p\udce4ss", b"salt")))
-    return Handshake(options or HandshakeOptions("1.2.3"), users, peer_is_loopback)
+    options = options or HandshakeOptions("1.2.3")
+    return Handshake(options, users, secret_checks(), peer_is_loopback)
+
+
+def log_in(
+    handshake: Handshake, method: commands.Connection.StartOk
+) -> commands.Connection.Tune:
+    """Log in by a hash that is quickly verified."""
+    tune = handshake.on_start_ok(method, Verdicts())
+    assert tune is not None
+    return tune
 
 
 def start_ok(
@@ -125,7 +136,7 @@ def test_a_login_is_answered_with_the_limits(
 ) -> None:
     handshake = make_handshake()
 
-    tune = handshake.on_start_ok(start_ok(response, mechanism))
+    tune = log_in(handshake, start_ok(response, mechanism))
 
     assert (tune.channel_max, tune.frame_max, tune.heartbeat) == (2047, 131_072, 60)
     assert handshake.user is not None
@@ -136,7 +147,7 @@ def test_a_login_is_answered_with_the_limits(
 def test_configured_limits_are_proposed() -> None:
     options = HandshakeOptions("1", frame_max=8192, channel_max=7, heartbeat_s=0)
 
-    tune = make_handshake(options).on_start_ok(start_ok())
+    tune = log_in(make_handshake(options), start_ok())
 
     assert (tune.channel_max, tune.frame_max, tune.heartbeat) == (7, 8192, 0)
 
@@ -146,7 +157,7 @@ def test_a_wrong_login_is_refused_without_a_reason(response: bytes) -> None:
     handshake = make_handshake()
 
     with pytest.raises(LoginFailed) as caught:
-        handshake.on_start_ok(start_ok(response))
+        log_in(handshake, start_ok(response))
 
     assert caught.value.text == REFUSED_PLAIN
     assert handshake.user is None
@@ -158,7 +169,7 @@ def test_guest_from_elsewhere_gets_the_same_text_as_a_wrong_password() -> None:
     handshake = make_handshake(peer_is_loopback=False)
 
     with pytest.raises(LoginFailed) as caught:
-        handshake.on_start_ok(start_ok())
+        log_in(handshake, start_ok())
 
     assert caught.value.text == REFUSED_PLAIN
     assert handshake.refusal == (
@@ -169,19 +180,19 @@ def test_guest_from_elsewhere_gets_the_same_text_as_a_wrong_password() -> None:
 def test_guest_from_elsewhere_is_let_in_when_configured_so() -> None:
     options = HandshakeOptions("1", loopback_users=frozenset())
 
-    make_handshake(options, peer_is_loopback=False).on_start_ok(start_ok())
+    log_in(make_handshake(options, peer_is_loopback=False), start_ok())
 
 
 def test_the_refusal_names_the_mechanism() -> None:
     wrong = encode_table({"LOGIN": "guest", "PASSWORD": "wrong"})
 
     with pytest.raises(LoginFailed, match="authentication mechanism AMQPLAIN"):
-        make_handshake().on_start_ok(start_ok(wrong, "AMQPLAIN"))
+        log_in(make_handshake(), start_ok(wrong, "AMQPLAIN"))
 
 
 def test_an_unknown_mechanism_is_an_invalid_command() -> None:
     with pytest.raises(CommandInvalid) as caught:
-        make_handshake().on_start_ok(start_ok(mechanism="NOPE"))
+        log_in(make_handshake(), start_ok(mechanism="NOPE"))
 
     assert caught.value.text == "unknown authentication mechanism 'NOPE'"
 
@@ -193,7 +204,7 @@ def test_a_malformed_response_is_a_syntax_error(
     mechanism: str, response: bytes
 ) -> None:
     with pytest.raises(SyntaxInvalid):
-        make_handshake().on_start_ok(start_ok(response, mechanism))
+        log_in(make_handshake(), start_ok(response, mechanism))
 
 
 @pytest.mark.parametrize(
@@ -214,10 +225,11 @@ def test_only_a_client_that_asked_for_it_is_told_of_a_refused_login(
     handshake = make_handshake()
 
     with pytest.raises(LoginFailed) as caught:
-        handshake.on_start_ok(
+        log_in(
+            handshake,
             start_ok(
                 b"\0guest\0wrong", client_properties={"capabilities": capabilities}
-            )
+            ),
         )
 
     assert handshake.is_told(caught.value) is is_told
@@ -247,7 +259,7 @@ def test_what_the_client_says_of_itself_is_kept() -> None:
         "capabilities": {"consumer_cancel_notify": True, "connection.blocked": True},
     }
 
-    handshake.on_start_ok(start_ok(client_properties=said))
+    log_in(handshake, start_ok(client_properties=said))
 
     assert handshake.client_properties == said
     assert handshake.connection_name == "billing worker"
@@ -265,7 +277,7 @@ def test_a_connection_name_that_is_no_string_is_no_name(
 ) -> None:
     handshake = make_handshake()
 
-    handshake.on_start_ok(start_ok(client_properties={"connection_name": name}))
+    log_in(handshake, start_ok(client_properties={"connection_name": name}))
 
     assert handshake.connection_name == expected
 
@@ -275,7 +287,7 @@ def test_a_connection_name_that_is_no_text_is_shown_as_far_as_it_is() -> None:
     method = start_ok()
     method.client_properties = {"connection_name": b"a\xffb"}
 
-    handshake.on_start_ok(method)
+    log_in(handshake, method)
 
     assert handshake.connection_name == "a\ufffdb"
 

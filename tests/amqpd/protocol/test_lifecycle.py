@@ -36,6 +36,7 @@ def walk_channel(*events: ChannelEvent) -> ChannelState:
 HANDSHAKE = (
     Event.RECEIVED_PROTOCOL_HEADER,
     Event.RECEIVED_START_OK,
+    Event.LOGGED_IN,
     Event.RECEIVED_TUNE_OK,
     Event.RECEIVED_OPEN,
 )
@@ -46,9 +47,10 @@ HANDSHAKE = (
     [
         (0, State.AWAIT_PROTOCOL_HEADER),
         (1, State.AWAIT_START_OK),
-        (2, State.AWAIT_TUNE_OK),
-        (3, State.AWAIT_OPEN),
-        (4, State.OPEN),
+        (2, State.LOGGING_IN),
+        (3, State.AWAIT_TUNE_OK),
+        (4, State.AWAIT_OPEN),
+        (5, State.OPEN),
     ],
 )
 def test_the_handshake_opens_the_connection_step_by_step(
@@ -57,7 +59,7 @@ def test_the_handshake_opens_the_connection_step_by_step(
     assert walk(*HANDSHAKE[:steps]) is expected
 
 
-@pytest.mark.parametrize("steps", range(1, 5))
+@pytest.mark.parametrize("steps", range(1, 6))
 def test_a_client_may_close_at_any_time_after_the_protocol_header(steps: int) -> None:
     assert walk(*HANDSHAKE[:steps], Event.RECEIVED_CLOSE) is State.CLOSED
 
