@@ -25,6 +25,8 @@ from amqpd.broker.arguments import (
     TIME_MAX_MS,
     queue_type,
 )
+from amqpd.broker.message import Message
+from amqpd.broker.timers import NEVER_MS
 
 NO_LIMIT: Final[i64] = -1
 # No queue comes near it, and no time either.
@@ -83,6 +85,15 @@ class Limits:
     def has_length(self) -> bool:
         """Whether there is a limit to how much may be ready."""
         return self.length_max >= 0 or self.size_max >= 0
+
+    def deadline_ms(self, message: Message) -> i64:
+        """When a message of the queue expires; `NEVER_MS`: never."""
+        deadline_ms = NEVER_MS
+        if self.ttl_ms >= 0:
+            deadline_ms = message.enqueued_ms + self.ttl_ms
+        if message.expires_ms and message.expires_ms < deadline_ms:
+            deadline_ms = message.expires_ms
+        return deadline_ms
 
     def retry_delay_ms(self, count: i64, is_failed: bool) -> i64:
         """How long one waits that came back for the `count`th time; 0: not at all."""

@@ -162,7 +162,7 @@ class QueueKeeper(Keeper):
         if message.expires_ms:
             self._follow(reference, message)
         limits = self._limits
-        deadline_ms = self._deadline_ms(message)
+        deadline_ms = self._limits.deadline_ms(message)
         if deadline_ms < NEVER_MS:
             self._ring_at(deadline_ms)
         if limits.has_length or deadline_ms <= message.enqueued_ms:
@@ -300,7 +300,7 @@ class QueueKeeper(Keeper):
             ready = self._queue.ready
             self._ring_at(now_ms + RETRY_MS)
             return not ready.at_hand or (
-                self._deadline_ms(ready.first().message) > now_ms
+                self._limits.deadline_ms(ready.first().message) > now_ms
             )
         self._is_busy = True
         try:
@@ -318,7 +318,7 @@ class QueueKeeper(Keeper):
         """Whether one that was taken from the front has not expired."""
         message = reference.message
         self._deadlines.discard(reference.seq)
-        deadline_ms = self._deadline_ms(message)
+        deadline_ms = self._limits.deadline_ms(message)
         now_ms = self._timers.now_ms
         if deadline_ms > now_ms or (
             # Now or never, and now it is.
@@ -356,7 +356,7 @@ class QueueKeeper(Keeper):
         if self._limits.ttl_ms >= 0:
             while left and ready.at_hand:
                 first = ready.first()
-                if self._deadline_ms(first.message) > now_ms:
+                if self._limits.deadline_ms(first.message) > now_ms:
                     break
                 left -= 1
                 self._deadlines.discard(first.seq)
@@ -401,7 +401,7 @@ class QueueKeeper(Keeper):
                 # What is not cold is at hand at once, else it is when it has been read.
                 self._queue.refill()
             if ready.at_hand:
-                next_ms = min(next_ms, self._deadline_ms(ready.first().message))
+                next_ms = min(next_ms, self._limits.deadline_ms(ready.first().message))
         if next_ms < NEVER_MS:
             # What is left of now has its turn when others have had theirs.
             self._ring_at(max(next_ms, now_ms + 1))
@@ -425,14 +425,6 @@ class QueueKeeper(Keeper):
         queue.has_deadlines = True
         queue.ready.deadlines = self._deadlines
         self._deadlines.add(reference, message.expires_ms)
-
-    def _deadline_ms(self, message: Message) -> i64:
-        deadline_ms = NEVER_MS
-        if self._limits.ttl_ms >= 0:
-            deadline_ms = message.enqueued_ms + self._limits.ttl_ms
-        if message.expires_ms and message.expires_ms < deadline_ms:
-            deadline_ms = message.expires_ms
-        return deadline_ms
 
     def on_loaded(self, references: list[Reference]) -> None:
         """These are about to be in memory again."""
@@ -514,7 +506,9 @@ class QueueKeeper(Keeper):
         """Let one wait that is in no line any more, but not beyond its time."""
         if self._retry is None:
             self._retry = DelayedRetry(self._queue.log)
-        self._retry.wait(reference, min(due_ms, self._deadline_ms(reference.message)))
+        self._retry.wait(
+            reference, min(due_ms, self._limits.deadline_ms(reference.message))
+        )
         self._ring_at(self._retry.next_ms)
 
     def _waits_still(self, reference: Reference) -> bool:
@@ -546,7 +540,7 @@ class QueueKeeper(Keeper):
         message = reference.message
         if message.expires_ms:
             self._follow(reference, message)
-        deadline_ms = self._deadline_ms(message)
+        deadline_ms = self._limits.deadline_ms(message)
         if deadline_ms < NEVER_MS:
             self._ring_at(deadline_ms)
             if deadline_ms <= self._timers.now_ms:
