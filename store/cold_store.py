@@ -22,7 +22,7 @@ from store.cold_read import ColdRead, PlannedSpan
 from store.cold_reader import ColdReader
 from store.cold_records import DamagedMessage
 from store.filesystem import FileSystem
-from store.index import Index, LiveSpan
+from store.index import Index, LiveSpan, SegmentState
 from store.segment import name_of
 from store.segment_index import ENTRY_SIZE, QueueShare, SegmentIndex
 from store.statistics import StoreStatistics
@@ -35,6 +35,7 @@ SPANS_MAX: Final = 64
 # The cache must hold the windows of two queues that are not at the same place.
 BLOCKS_MAX: Final = 64
 _BLOCKS_MIN: Final = 4
+_PATHS_MAX: Final = 256
 
 _MIB: Final = 1024 * 1024
 _CACHE_SIZE: Final = 12 * _MIB
@@ -71,6 +72,11 @@ class ReadResult:
         self.damaged = damaged
         self.error = error
 
+    @property
+    def damaged_seqs(self) -> list[int]:
+        """Return which messages are damaged."""
+        return [int(damaged.seq) for damaged in self.damaged]
+
 
 @final
 class ColdStore:
@@ -83,6 +89,7 @@ class ColdStore:
         "_in_place_seeds",
         "_index",
         "_log",
+        "_paths",
         "_reader",
         "_seeds",
         "_statistics",
@@ -115,6 +122,8 @@ class ColdStore:
         )
         self._seeds = Seeds()
         self._in_place_seeds = Seeds()
+        # Of segments, by first and last number: most plans are about the same ones.
+        self._paths: dict[int, str] = {}
         # Segments whose files are to be closed by the reader.
         self._forgets: list[int] = []
 
@@ -173,7 +182,7 @@ class ColdStore:
         self, span: LiveSpan, queue_id: i64, count: i64, unwritten: list[SegmentIndex]
     ) -> PlannedSpan:
         segment = self._index.segment(int(span.segment))
-        path = f"{self._log}/{name_of(segment.first_number, segment.number)}"
+        path = self._path(segment)
         planned = PlannedSpan(span, segment.first_number, path, _NO_LIMIT)
         for index in unwritten:
             if index.number == span.segment:
@@ -182,6 +191,16 @@ class ColdStore:
                     planned.entries = _entries_of(share, span, count)
                 planned.limit = segment.file_size
         return planned
+
+    def _path(self, segment: SegmentState) -> str:
+        key = (segment.first_number << 32) | segment.number
+        path = self._paths.get(key)
+        if path is None:
+            if len(self._paths) >= _PATHS_MAX:
+                self._paths.clear()
+            path = f"{self._log}/{name_of(segment.first_number, segment.number)}"
+            self._paths[key] = path
+        return path
 
     def complete(self, step: ColdRead) -> ReadResult:
         """Return what a step found that has run."""

@@ -20,7 +20,7 @@ lies is in the segment's `.idx`. It does not know files.
 from array import array
 from typing import Final, final
 
-from mypy_extensions import i64
+from mypy_extensions import i64, mypyc_attr
 
 from store.dead_seqs import DeadSeqs
 from store.record import Returned
@@ -64,6 +64,7 @@ class SegmentState:
 
 
 @final
+@mypyc_attr(acyclic=True)
 class LiveSpan:
     """A stretch of a run, as it was when somebody asked."""
 

@@ -39,7 +39,7 @@ from mypy_extensions import i64
 from amqpd.broker.deadlines import Deadlines
 from amqpd.broker.delivery import Reference
 from amqpd.broker.memory_use import MemoryUse, Written
-from amqpd.broker.message import Message
+from amqpd.broker.message import RECOVERED, Message
 from store.seq_ranges import SeqRanges
 
 # The lines are swept when more than this are struck, and more than are left.
@@ -476,11 +476,21 @@ class Backlog:
         self.behind -= count
         self.cold_first = next_first
 
-    def lose_cold(self, stored_count: i64, paged_count: i64) -> None:
-        """So many of the cold ones are not in their log: it was damaged."""
-        self.cold_stored -= stored_count
-        self.cold_paged -= paged_count
-        self.behind -= stored_count + paged_count
+    def lose_cold(self, stored: list[int], paged: list[int]) -> None:
+        """These of the cold ones are not in their log: it was damaged.
+
+        A log tells of them again as long as it does not know that they are settled.
+        """
+        before = self.cold_count
+        for seq in stored:
+            if seq not in self.holes:
+                self.holes.add(seq)
+                self.cold_stored -= 1
+        for seq in paged:
+            if seq not in self.holes:
+                self.holes.add(seq)
+                self.cold_paged -= 1
+        self.behind -= before - self.cold_count
 
     @property
     def is_cold_over(self) -> bool:
@@ -543,6 +553,8 @@ class Backlog:
         if self._durable and message.number >= 0:
             self.stored_cost += cost
             self._use.stored += cost
+            if message.number == RECOVERED:
+                self._use.loaded += cost
         else:
             self._use.unstored += cost
 
@@ -553,6 +565,8 @@ class Backlog:
         if self._durable and message.number >= 0:
             self.stored_cost -= cost
             self._use.stored -= cost
+            if message.number == RECOVERED:
+                self._use.loaded -= cost
         else:
             self._use.unstored -= cost
 

@@ -17,11 +17,13 @@ class MemoryUse:
     What a consumer has unacked is not in it: it could not leave memory anyway.
     """
 
-    __slots__ = ("stored", "unstored")
+    __slots__ = ("loaded", "stored", "unstored")
 
     def __init__(self) -> None:
         # Also in the log: it can be dropped once it is written.
         self.stored: i64 = 0
+        # The part of it that was read back, for who wants it soon.
+        self.loaded: i64 = 0
         # In no log: it must be paged before it can be dropped.
         self.unstored: i64 = 0
 

@@ -89,9 +89,6 @@ class Queue(PagedQueue):
         self._returned: set[int] = set()
         # What the disk refused while a consumer had it: its number says it is written.
         self._refused: set[int] = set()
-        # A load of an earlier generation is not for what is cold now.
-        self._generation: i64 = 0
-        self._is_loading = False
         # The next window is asked for when fewer than this are at hand.
         self._low_count: i64 = 1
         self.log = QueueLog(self, queue_id, durable, pager)
@@ -402,26 +399,30 @@ class Queue(PagedQueue):
         while done < units and ready.drop_next(written):
             done += 1
         done += self._page_next(units - done)
-        if not (keeps_window or self._is_loading):
+        if not (keeps_window or self.is_loading):
             done += self._drop_head(units - done)
         return done
 
     def begin_load(self) -> ColdLoad | None:
         """Plan to read the next window; None if it is not wanted any more."""
-        if self.is_deleted or self._is_loading or not self._ready.cold_count:
+        if self.is_deleted or self.is_loading or not self._ready.cold_count:
             return None
         keeper = self.keeper
-        if not (self.consumers or (keeper is not None and keeper.wants_window())):
-            self._pager.end_draining(self)
-            return None
-        self._is_loading = True
+        if keeper is None or not keeper.wants_window():
+            if not self.consumers:
+                self._pager.end_draining(self)
+                return None
+            if not self._ring.is_awaited(self.consumers):
+                # Whoever gets room asks again.
+                return None
+        self.is_loading = True
         return self._plan_load(False)
 
     def complete_load(self, load: ColdLoad, found: LoadedWindow) -> bool:
         """Take a window in; return False if it is to be tried again later."""
         is_loaded = True
-        if load.generation == self._generation:
-            self._is_loading = False
+        if load.generation == self.generation:
+            self.is_loading = False
             is_loaded = self._take_window(found)
         # Consumers that waited for it, in vain or not.
         if self._ring.count and not self.is_dirty:
@@ -432,14 +433,14 @@ class Queue(PagedQueue):
 
     def _plan_load(self, is_in_place: bool) -> ColdLoad:
         return self._pager.plan_load(
-            self, self._generation, self._ready, self.log.page_id, is_in_place
+            self, self.generation, self._ready, self.log.page_id, is_in_place
         )
 
     def refill(self) -> None:
         """Little is at hand, and there is more."""
-        if not (self._ready.cold_count or self._is_loading):
+        if not (self._ready.cold_count or self.is_loading):
             self._ready.join()
-        elif not (self._is_loading or self.is_wanting):
+        elif not (self.is_loading or self.is_wanting):
             self._pager.want(self)
 
     def read_in_place(self) -> None:
@@ -447,8 +448,8 @@ class Queue(PagedQueue):
         ready = self._ready
         while ready.behind and not ready.at_hand:
             # What is being loaded would come after what is read now.
-            self._generation += 1
-            self._is_loading = False
+            self.generation += 1
+            self.is_loading = False
             if not ready.cold_count:
                 ready.join()
                 return
@@ -487,8 +488,8 @@ class Queue(PagedQueue):
 
     def _end_loading(self) -> None:
         """Whatever is being loaded is not wanted any more."""
-        self._generation += 1
-        self._is_loading = False
+        self.generation += 1
+        self.is_loading = False
         self._pager.end_draining(self)
 
     def _fold_returned(self) -> None:
@@ -497,7 +498,7 @@ class Queue(PagedQueue):
         if not ready.has_returned:
             self._is_fold_refused = False
             return
-        if self.unacked_count or self._is_loading or self._is_fold_refused:
+        if self.unacked_count or self.is_loading or self._is_fold_refused:
             return
         if (self._refused and ready.contains_returned(self._refused)) or (
             self._page_upper and not ready.can_be_paged(self._page_upper)
