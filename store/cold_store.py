@@ -32,7 +32,8 @@ from store.stored_message import Seeds, StoredMessage
 # system call in between must end soon.
 COUNT_MAX: Final = 4096
 SPANS_MAX: Final = 64
-# The cache must hold the windows of two queues that are not at the same place.
+# Queues that drain together read their windows in turn, from the same blocks; the last
+# quarter of the cache is for those that are not quite at the same place.
 BLOCKS_MAX: Final = 64
 _BLOCKS_MIN: Final = 4
 _PATHS_MAX: Final = 256
@@ -108,7 +109,7 @@ class ColdStore:
         self._log = log
         self._index = index
         self._statistics = statistics
-        blocks = cache_size // (2 * BLOCK_SIZE)
+        blocks = cache_size * 3 // (4 * BLOCK_SIZE)
         self._blocks_max: i64 = max(_BLOCKS_MIN, min(blocks, BLOCKS_MAX))
         self._reader = ColdReader(filesystem, store_uuid, quarantine, cache_size)
         self._in_place = ColdReader(

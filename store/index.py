@@ -363,11 +363,15 @@ class QueueIndex:
 
     def _find(self, seq: i64) -> i64:
         """Return where the first run that ends at `seq` or later stands."""
+        runs = self.runs
         low: i64 = 0
-        high: i64 = len(self.runs) // COLUMNS
+        high: i64 = len(runs) // COLUMNS
+        if high == 0 or runs[_LAST] >= seq:
+            # Mostly it is the first one that is read or settled.
+            return 0
         while low < high:
             middle = (low + high) // 2
-            if self.runs[middle * COLUMNS + _LAST] < seq:
+            if runs[middle * COLUMNS + _LAST] < seq:
                 low = middle + 1
             else:
                 high = middle
