@@ -55,6 +55,10 @@ _RETURNED_COLUMNS: Final = 3
 # What a slice can do in the time of looking at one queue.
 _NUMBERS_PER_UNIT: Final = 256
 
+# So many numbers of runs are one piece of the file; its checksum is still made without
+# the interpreter.
+_PIECE_NUMBERS: Final = 8192
+
 
 @final
 class CheckpointHeader:
@@ -103,6 +107,7 @@ class CheckpointBuilder:
         "_queue_ids",
         "_queues",
         "_returned",
+        "_run_pieces",
         "_runs",
         "_store_uuid",
     )
@@ -117,6 +122,9 @@ class CheckpointBuilder:
         # Queues that come later are in the log from the position on.
         self._queue_ids: list[int] = list(index.queues)
         self._queues: array[int] = array("q")
+        # Those of all queues are the bulk of it. In one array they would be copied when
+        # it grows and once more when it is written.
+        self._run_pieces: list[bytes] = []
         self._runs: array[int] = array("q")
         self._dead: array[int] = array("q")
         self._delivered: array[int] = array("q")
@@ -146,6 +154,8 @@ class CheckpointBuilder:
             )
         )
         self._runs.extend(queue.runs)
+        if len(self._runs) >= _PIECE_NUMBERS:
+            self._end_piece()
         bit_size = 0
         for segment, seqs in dead:
             self._dead.extend((segment, seqs.base, len(seqs.bits)))
@@ -159,20 +169,28 @@ class CheckpointBuilder:
         # Whoever came back is looked at one by one.
         return 1 + numbers // _NUMBERS_PER_UNIT + len(returned)
 
+    def _end_piece(self) -> None:
+        self._run_pieces.append(self._runs.tobytes())
+        self._runs = array("q")
+
     def chunks(self) -> list[bytes]:
         """Return the file, once all queues are taken."""
         assert not self._queue_ids, "a checkpoint is of all queues"
+        self._end_piece()
         sections = [
-            self._queues.tobytes(),
-            self._runs.tobytes(),
-            self._dead.tobytes(),
-            self._delivered.tobytes(),
-            self._returned.tobytes(),
-            b"".join(self._bits),
+            [self._queues.tobytes()],
+            self._run_pieces,
+            [self._dead.tobytes()],
+            [self._delivered.tobytes()],
+            [self._returned.tobytes()],
+            [b"".join(self._bits)],
         ]
-        checksum = 0
+        pieces: list[bytes] = []
         for section in sections:
-            checksum = crc32(section, checksum)
+            pieces += section
+        checksum = 0
+        for piece in pieces:
+            checksum = crc32(piece, checksum)
         header = self._header
         packed = _HEADER.pack(
             MAGIC,
@@ -184,12 +202,12 @@ class CheckpointBuilder:
             header.segment,
             header.offset,
             header.next_batch,
-            *[len(section) for section in sections],
+            *[sum(map(len, section)) for section in sections],
             _ORDER_MARKS[sys.byteorder],
             checksum,
             0,
         )
-        return [packed + _CHECKSUM.pack(crc32(packed)), *sections]
+        return [packed + _CHECKSUM.pack(crc32(packed)), *pieces]
 
 
 def read_header(data: bytes, path: str, store_uuid: bytes) -> CheckpointHeader | None:

@@ -14,7 +14,7 @@ written. It does not know files; blocks are numbers here.
 from typing import Final, final
 
 from librt.strings import BytesWriter
-from mypy_extensions import i64
+from mypy_extensions import i64, mypyc_attr
 
 from store.cold_cache import BLOCK_BITS, BLOCK_SIZE, WantedBlock
 from store.dead_seqs import DeadSeqs
@@ -26,6 +26,7 @@ SIZE_AT: Final = 8
 
 
 @final
+@mypyc_attr(acyclic=True)
 class Room:
     """How much a read may still take."""
 
@@ -48,6 +49,7 @@ class Room:
 
 
 @final
+@mypyc_attr(acyclic=True)
 class Selection:
     """The entries taken of one span, and the blocks their records lie in."""
 

@@ -16,7 +16,7 @@ reported, and everything else goes on.
 
 from typing import final
 
-from mypy_extensions import i64
+from mypy_extensions import i64, mypyc_attr
 
 from store.cold_entries import Room, Selection, are_within
 from store.cold_reader import ColdFile, ColdReader
@@ -28,6 +28,7 @@ from store.stored_message import Lookup, Places, Seeds
 
 
 @final
+@mypyc_attr(acyclic=True)
 class PlannedSpan:
     """A stretch of a queue's seqs in one segment, and what the loop knows of it."""
 

@@ -48,9 +48,9 @@ from store.segment_index import (
 
 _MIB: Final = 1024 * 1024
 _BLOCKS_JOINED_MAX: Final = _MIB // BLOCK_SIZE
-_BLOCK_CACHE_SIZE: Final = 12 * _MIB
-_DIRECTORY_CACHE_SIZE: Final = 3 * _MIB
-_ENTRY_CACHE_SIZE: Final = 5 * _MIB
+_BLOCK_CACHE_SIZE: Final = 8 * _MIB
+_DIRECTORY_CACHE_SIZE: Final = 2 * _MIB
+_ENTRY_CACHE_SIZE: Final = 4 * _MIB
 _DESCRIPTORS_MAX: Final = 128
 
 # Whole blocks are read as long as no more is read than so many times what is handed
@@ -293,18 +293,18 @@ class ColdReader:
         for number in range(offset >> BLOCK_BITS, last + 1):
             self._blocks.drop(base + number)
 
-    def put_aside(self, file: ColdFile, offset: i64, data: bytes) -> str:
-        """Put a damaged record into quarantine; return what to report.
+    def put_aside(self, file: ColdFile, offset: i64, data: bytes) -> tuple[str, bool]:
+        """Put a damaged record into quarantine; return what to report, and whether.
 
         A disk that has no room for it must not keep a queue from going on: then the
-        report says so.
+        report says so, and the record is still needed where it is.
         """
         part = damaged_part(file.number, offset, data, "a record is damaged")
         try:
             (line,) = save(self._filesystem, self._quarantine, [part])
         except OSError as exc:
-            return f"{part.what}, not saved: {exc}"
-        return line
+            return f"{part.what}, left there, for it cannot be saved: {exc}", False
+        return line, True
 
     # -- indexes
 

@@ -37,13 +37,15 @@ _HEAD_SIZE: Final = 4096
 
 @final
 class DamagedMessage:
-    """A message that is not what was written; what is there was saved aside."""
+    """A message that is not what was written, or is not there."""
 
-    __slots__ = ("report", "seq")
+    __slots__ = ("is_saved", "report", "seq")
 
-    def __init__(self, seq: i64, report: str) -> None:
+    def __init__(self, seq: i64, report: str, is_saved: bool) -> None:
         self.seq = seq
         self.report = report
+        # Whether the log can do without it: what there is of it was saved aside.
+        self.is_saved = is_saved
 
 
 @final
@@ -180,8 +182,8 @@ class ColdRecords:
         if not is_sure:
             return False
         if lane == DAMAGED:
-            report = self._reader.put_aside(self._file, offset, data)
-            self._damaged.append(DamagedMessage(seq, report))
+            report, is_saved = self._reader.put_aside(self._file, offset, data)
+            self._damaged.append(DamagedMessage(seq, report, is_saved))
         else:
             self._report_missing(seq)
         return True
@@ -189,4 +191,4 @@ class ColdRecords:
     def _report_missing(self, seq: i64) -> None:
         number = self._file.number
         report = f"segment {number} does not have message {seq} that it should have"
-        self._damaged.append(DamagedMessage(seq, report))
+        self._damaged.append(DamagedMessage(seq, report, True))

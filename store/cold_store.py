@@ -23,7 +23,7 @@ from store.cold_read import ColdRead, PlannedSpan
 from store.cold_reader import ColdReader
 from store.cold_records import DamagedMessage
 from store.filesystem import FileSystem
-from store.index import Index, LiveSpan
+from store.index import Index, LiveSpan, SegmentState
 from store.segment import name_of
 from store.segment_index import ENTRY_SIZE, QueueShare, SegmentIndex
 from store.seq_ranges import Ranges
@@ -34,12 +34,14 @@ from store.stored_message import Seeds, StoredMessage
 # system call in between must end soon.
 COUNT_MAX: Final = 4096
 SPANS_MAX: Final = 64
-# The cache must hold the windows of two queues that are not at the same place.
+# Queues that drain together read their windows in turn, from the same blocks; the last
+# quarter of the cache is for those that are not quite at the same place.
 BLOCKS_MAX: Final = 64
 _BLOCKS_MIN: Final = 4
+_PATHS_MAX: Final = 256
 
 _MIB: Final = 1024 * 1024
-_CACHE_SIZE: Final = 12 * _MIB
+_CACHE_SIZE: Final = 8 * _MIB
 _NO_LIMIT: Final = 1 << 62
 
 _IN_PLACE_BLOCKS_SIZE: Final = 4 * _MIB
@@ -73,6 +75,11 @@ class ReadResult:
         self.damaged = damaged
         self.error = error
 
+    @property
+    def damaged_seqs(self) -> list[int]:
+        """Return which messages are damaged."""
+        return [int(damaged.seq) for damaged in self.damaged]
+
 
 @final
 class ColdStore:
@@ -85,6 +92,7 @@ class ColdStore:
         "_in_place_seeds",
         "_index",
         "_log",
+        "_paths",
         "_reader",
         "_seeds",
         "_statistics",
@@ -104,7 +112,7 @@ class ColdStore:
         self._log = log
         self._index = index
         self._statistics = statistics
-        blocks = cache_size // (2 * BLOCK_SIZE)
+        blocks = cache_size * 3 // (4 * BLOCK_SIZE)
         self._blocks_max: i64 = max(_BLOCKS_MIN, min(blocks, BLOCKS_MAX))
         self._reader = ColdReader(filesystem, store_uuid, quarantine, cache_size)
         self._in_place = ColdReader(
@@ -118,6 +126,8 @@ class ColdStore:
         )
         self._seeds = Seeds()
         self._in_place_seeds = Seeds()
+        # Of segments, by first and last number: most plans are about the same ones.
+        self._paths: dict[int, str] = {}
         # Segments whose files are to be closed by the reader.
         self._forgets: list[int] = []
         # Segments that a start has found, the oldest last.
@@ -186,7 +196,7 @@ class ColdStore:
         self, span: LiveSpan, queue_id: i64, count: i64, unwritten: list[SegmentIndex]
     ) -> PlannedSpan:
         segment = self._index.segment(int(span.segment))
-        path = f"{self._log}/{name_of(segment.first_number, segment.number)}"
+        path = self._path(segment)
         planned = PlannedSpan(span, segment.first_number, path, _NO_LIMIT)
         for index in unwritten:
             if index.number == span.segment:
@@ -195,6 +205,16 @@ class ColdStore:
                     planned.entries = _entries_of(share, span, count)
                 planned.limit = segment.file_size
         return planned
+
+    def _path(self, segment: SegmentState) -> str:
+        key = (segment.first_number << 32) | segment.number
+        path = self._paths.get(key)
+        if path is None:
+            if len(self._paths) >= _PATHS_MAX:
+                self._paths.clear()
+            path = f"{self._log}/{name_of(segment.first_number, segment.number)}"
+            self._paths[key] = path
+        return path
 
     def complete(self, step: ColdRead) -> ReadResult:
         """Return what a step found that has run."""

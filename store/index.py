@@ -20,7 +20,7 @@ lies is in the segment's `.idx`. It does not know files.
 from array import array
 from typing import Final, final
 
-from mypy_extensions import i64
+from mypy_extensions import i64, mypyc_attr
 
 from store.dead_seqs import DeadSeqs
 from store.record import Returned
@@ -64,6 +64,7 @@ class SegmentState:
 
 
 @final
+@mypyc_attr(acyclic=True)
 class LiveSpan:
     """A stretch of a run, as it was when somebody asked."""
 
@@ -375,11 +376,15 @@ class QueueIndex:
 
     def _find(self, seq: i64) -> i64:
         """Return where the first run that ends at `seq` or later stands."""
+        runs = self.runs
         low: i64 = 0
-        high: i64 = len(self.runs) // COLUMNS
+        high: i64 = len(runs) // COLUMNS
+        if high == 0 or runs[_LAST] >= seq:
+            # Mostly it is the first one that is read or settled.
+            return 0
         while low < high:
             middle = (low + high) // 2
-            if self.runs[middle * COLUMNS + _LAST] < seq:
+            if runs[middle * COLUMNS + _LAST] < seq:
                 low = middle + 1
             else:
                 high = middle

@@ -235,12 +235,15 @@ class MessageStore(Generic[T]):
     def complete_read(self, step: ColdRead) -> ReadResult:
         """Return the messages that a read found.
 
-        What is damaged is settled: it is in quarantine, and no queue waits for it.
+        What is damaged is settled: it is in quarantine, and no queue waits for it. If
+        it could not be put there it keeps its segment, and the next start tells of it
+        again; the queue goes on without it until then.
         """
         self.maintenance.read_ended(step.epoch)
         result = self.cold.complete(step)
         for damaged in result.damaged:
-            self._facts.touch(step.queue_id).settle(damaged.seq)
+            if damaged.is_saved:
+                self._facts.touch(step.queue_id).settle(damaged.seq)
         return result
 
     # -- looking after the log

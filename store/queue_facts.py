@@ -14,7 +14,7 @@ not: they were refused).
 from typing import Final, final
 
 from librt.strings import BytesWriter
-from mypy_extensions import i64
+from mypy_extensions import i64, mypyc_attr
 
 from store.batch import BatchWriter
 from store.index import Index
@@ -26,6 +26,7 @@ _NONE: Final = -1
 
 
 @final
+@mypyc_attr(acyclic=True)
 class BegunFacts:
     """One queue's part of a batch."""
 
@@ -56,8 +57,9 @@ class BegunFacts:
         # Seqs between first and last that are not in the batch.
         self.gaps: Ranges | None = None
         self.settled: Ranges | None = None
-        self.delivered: dict[int, int] = {}
-        self.returned: dict[int, Returned] = {}
+        # Mostly there are none: a thousand queues have such facts a tick.
+        self.delivered: dict[int, int] | None = None
+        self.returned: dict[int, Returned] | None = None
 
     def note_in(self, segment: SegmentIndex) -> None:
         """Tell the index of the segment that the batch is in: it is written."""
@@ -72,9 +74,9 @@ class BegunFacts:
                 self.deadlines = b""
         if self.settled is not None:
             share.settle(self.settled)
-        if self.delivered:
+        if self.delivered is not None:
             share.delivered.update(self.delivered)
-        if self.returned:
+        if self.returned is not None:
             share.returned.update(self.returned)
 
     def apply(self, index: Index, segment: int) -> None:
@@ -91,10 +93,12 @@ class BegunFacts:
             )
         if self.settled is not None:
             queue.settle(self.settled)
-        for lane, upper_seq in self.delivered.items():
-            queue.note_delivered(lane, upper_seq)
-        for returned in self.returned.values():
-            queue.note_returned(returned)
+        if self.delivered is not None:
+            for lane, upper_seq in self.delivered.items():
+                queue.note_delivered(lane, upper_seq)
+        if self.returned is not None:
+            for returned in self.returned.values():
+                queue.note_returned(returned)
 
 
 @final
@@ -238,14 +242,14 @@ class QueueFacts:
             self._write_delivered(writer, begun)
         if self._returned:
             begun.returned = self._returned
-            self._returned = {}
-            for returned in begun.returned.values():
+            for returned in self._returned.values():
                 writer.returned(
                     self.queue_id,
                     returned.seq,
                     returned.delivery_count,
                     returned.not_before_ms,
                 )
+            self._returned = {}
         return begun
 
     def _begin_share(self, begun: BegunFacts) -> None:
@@ -266,13 +270,16 @@ class QueueFacts:
         self._entries = None
 
     def _write_delivered(self, writer: BatchWriter, begun: BegunFacts) -> None:
+        delivered: dict[int, int] = {}
         for lane, noted_upper in self._delivered.items():
             # What was delivered and elided leaves no trace in the log.
             upper_seq = min(noted_upper, self._written_upper)
             if upper_seq > self._delivered_written.get(lane, _NONE):
                 writer.delivered(self.queue_id, lane, upper_seq)
                 self._delivered_written[lane] = upper_seq
-                begun.delivered[lane] = upper_seq
+                delivered[lane] = upper_seq
+        if delivered:
+            begun.delivered = delivered
         self._delivered = {}
 
     def carry(self, begun: BegunFacts) -> None:
@@ -281,11 +288,14 @@ class QueueFacts:
             # A seq that was refused with them may be among them: that settles nothing.
             for i in range(len(begun.settled.firsts)):
                 self.settled.add_range(begun.settled.firsts[i], begun.settled.lasts[i])
-        for lane, upper_seq in begun.delivered.items():
-            self._delivered_written[lane] = _NONE
-            self._delivered[lane] = max(upper_seq, self._delivered.get(lane, _NONE))
-        for seq, returned in begun.returned.items():
-            self._returned.setdefault(seq, returned)
+        if begun.delivered is not None:
+            for lane, upper_seq in begun.delivered.items():
+                self._delivered_written[lane] = _NONE
+                known = self._delivered.get(lane, _NONE)
+                self._delivered[lane] = max(upper_seq, known)
+        if begun.returned is not None:
+            for seq, returned in begun.returned.items():
+                self._returned.setdefault(seq, returned)
 
 
 @final

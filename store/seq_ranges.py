@@ -12,12 +12,13 @@ It does not know whose seqs they are.
 from bisect import bisect_right
 from typing import Final, final
 
-from mypy_extensions import i64
+from mypy_extensions import i64, mypyc_attr
 
 _NOTHING: Final = -2
 
 
 @final
+@mypyc_attr(acyclic=True)
 class Ranges:
     """Ranges in rising order, apart from each other; both ends belong to them."""
 

@@ -40,7 +40,8 @@ from amqpd.broker.ages import NO_TIME
 from amqpd.broker.deadlines import Deadlines
 from amqpd.broker.delivery import Reference
 from amqpd.broker.memory_use import MemoryUse, Written
-from amqpd.broker.message import Message
+from amqpd.broker.message import RECOVERED, Message
+from amqpd.broker.reference_lines import unstruck, without
 from amqpd.broker.settled_seqs import SettledSeqs
 
 # The lines are swept when more than this are struck, and more than are left.
@@ -263,20 +264,11 @@ class Backlog:
 
     def _sweep(self) -> None:
         """Take the struck ones out of the lines: the log may not know it yet."""
-        self._head = self._unstruck(self._head)
-        self._leaving = self._unstruck(self._leaving)
-        self._tail = self._unstruck(self._tail)
+        self._head = unstruck(self._head, self.holes)
+        self._leaving = unstruck(self._leaving, self.holes)
+        self._tail = unstruck(self._tail, self.holes)
         self._fresh = self._tail if self.is_split else self._head
         self.struck_count = 0
-
-    def _unstruck(self, line: deque[Reference]) -> deque[Reference]:
-        kept: deque[Reference] = deque()
-        for reference in line:
-            if reference.is_struck:
-                self.holes.add(reference.seq)
-            else:
-                kept.append(reference)
-        return kept
 
     def _prune_holes(self) -> None:
         """Forget holes before everything that is ready: nothing is read from there."""
@@ -318,11 +310,11 @@ class Backlog:
                 taken.append(self._by_seq.pop(seq))
             else:
                 self._returned.append(seq)
-        self._head = _without(self._head, seqs, taken)
+        self._head = without(self._head, seqs, taken)
         self.at_hand -= len(taken)
         at_hand_taken = len(taken)
-        self._leaving = _without(self._leaving, seqs, taken)
-        self._tail = _without(self._tail, seqs, taken)
+        self._leaving = without(self._leaving, seqs, taken)
+        self._tail = without(self._tail, seqs, taken)
         self.behind -= len(taken) - at_hand_taken
         self._fresh = self._tail if self.is_split else self._head
         for reference in taken:
@@ -408,7 +400,7 @@ class Backlog:
         """Drop the one behind the cold ones, if a log has it; return whether."""
         self._sweep_if_struck()
         line = self._leaving or self._tail
-        if not line or not self._is_written(line[0], written):
+        if not line or not written.has(line[0], self._durable):
             return False
         reference = line.popleft()
         if not self.cold_count:
@@ -421,7 +413,7 @@ class Backlog:
     def drop_last_of_head(self, written: Written) -> bool:
         """Drop the one before the cold ones, if a log has it; return whether."""
         self._sweep_if_struck()
-        if not self._head or not self._is_written(self._head[-1], written):
+        if not self._head or not written.has(self._head[-1], self._durable):
             return False
         reference = self._head.pop()
         if not self.cold_count:
@@ -497,11 +489,21 @@ class Backlog:
         self.cold_first = next_first
         self.holes.trim(next_first)
 
-    def lose_cold(self, stored_count: i64, paged_count: i64) -> None:
-        """So many of the cold ones are not in their log: it was damaged."""
-        self.cold_stored -= stored_count
-        self.cold_paged -= paged_count
-        self.behind -= stored_count + paged_count
+    def lose_cold(self, stored: list[int], paged: list[int]) -> None:
+        """These of the cold ones are not in their log: it was damaged.
+
+        A log tells of them again as long as it does not know that they are settled.
+        """
+        before = self.cold_count
+        for seq in stored:
+            if seq not in self.holes:
+                self.holes.add(seq)
+                self.cold_stored -= 1
+        for seq in paged:
+            if seq not in self.holes:
+                self.holes.add(seq)
+                self.cold_paged -= 1
+        self.behind -= before - self.cold_count
 
     @property
     def is_cold_over(self) -> bool:
@@ -556,13 +558,6 @@ class Backlog:
         self.cold_first_ms = reference.message.enqueued_ms
         self.is_first_passed = False
 
-    def _is_written(self, reference: Reference, written: Written) -> bool:
-        if self._durable:
-            number = reference.message.number
-            if number >= 0:
-                return number < written.stored_base
-        return written.has_page(reference)
-
     def _note_cold(self, reference: Reference) -> None:
         message = reference.message
         is_paged = not (self._durable and message.number >= 0)
@@ -584,6 +579,8 @@ class Backlog:
         if self._durable and message.number >= 0:
             self.stored_cost += cost
             self._use.stored += cost
+            if message.number == RECOVERED:
+                self._use.loaded += cost
         else:
             self._use.unstored += cost
 
@@ -594,18 +591,7 @@ class Backlog:
         if self._durable and message.number >= 0:
             self.stored_cost -= cost
             self._use.stored -= cost
+            if message.number == RECOVERED:
+                self._use.loaded -= cost
         else:
             self._use.unstored -= cost
-
-
-def _without(
-    line: deque[Reference], seqs: set[int], taken: list[Reference]
-) -> deque[Reference]:
-    """Return a line without the given seqs; those go to `taken`."""
-    kept: deque[Reference] = deque()
-    for reference in line:
-        if int(reference.seq) in seqs:
-            taken.append(reference)
-        else:
-            kept.append(reference)
-    return kept

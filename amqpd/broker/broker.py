@@ -51,7 +51,7 @@ EVENT_VHOST: Final = "/"
 ADMINISTRATOR: Final = "administrator"
 
 #: Memory that messages may take, where nobody says.
-BUDGETS: Final = MemoryBudgets(32 * MIB, 1024 * MIB)
+BUDGETS: Final = MemoryBudgets(16 * MIB, 1024 * MIB)
 
 
 @final

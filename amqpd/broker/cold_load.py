@@ -9,22 +9,19 @@ log reads as far as its window goes; behind the nearer of the two ends there may
 of the other, so that is where the next window begins.
 """
 
-from typing import Final, final
+from typing import final
 
 from mypy_extensions import i64
 
 from amqpd.broker.ages import NO_TIME
 from amqpd.broker.delivery import READ_BACK, Reference, ReferenceOwner
-from amqpd.broker.message import Message
+from amqpd.broker.message import RECOVERED, Message
 from amqpd.broker.settled_seqs import SettledSeqs
 from amqpd.wire.frames import HEAD_SIZE, read_u32
 from amqpd.wire.properties import walk_properties
 from store.cold_read import ColdRead
 from store.cold_store import ReadResult
 from store.stored_message import StoredMessage
-
-# How a message that was read from the log is settled: its append number is not known.
-RECOVERED: Final[i64] = 0
 
 
 @final
@@ -39,6 +36,7 @@ class ColdLoad:
         "owner",
         "paged",
         "stored",
+        "window",
     )
 
     def __init__(
@@ -49,6 +47,7 @@ class ColdLoad:
         last: i64,
         stored: ColdRead | None,
         paged: ColdRead | None,
+        window: i64,
     ) -> None:
         self.owner = owner
         # What the queue was when it was begun: a purge makes it another.
@@ -60,6 +59,8 @@ class ColdLoad:
         self.is_look: bool = False
         self.stored = stored
         self.paged = paged
+        # What it may take in memory, in octets.
+        self.window = window
 
     def run(self) -> None:
         """Read; blocks, raises nothing."""
@@ -108,14 +109,14 @@ class LoadedWindow:
         return [] if self._stored is None else self._stored.messages
 
     @property
-    def damaged_stored(self) -> int:
-        """How many messages the log has lost."""
-        return 0 if self._stored is None else len(self._stored.damaged)
+    def damaged_stored(self) -> list[int]:
+        """Which messages the log has lost."""
+        return [] if self._stored is None else self._stored.damaged_seqs
 
     @property
-    def damaged_paged(self) -> int:
-        """How many messages the paging log has lost."""
-        return 0 if self._paged is None else len(self._paged.damaged)
+    def damaged_paged(self) -> list[int]:
+        """Which messages the paging log has lost."""
+        return [] if self._paged is None else self._paged.damaged_seqs
 
     def references(
         self,

@@ -68,6 +68,23 @@ class ConsumerRing:
                 self.count -= 1
         return None
 
+    def is_awaited(self, consumers: list[Consumer]) -> bool:
+        """Whether one of a queue's consumers could take more, or will with an ack.
+
+        Those that wait for their connections, or for what else will offer them again,
+        cannot. With a thousand queues on one connection those are nearly all.
+        """
+        for level in self._levels:
+            line = level.line
+            while line:
+                consumer = line[0]
+                if consumer.has_room():
+                    return True
+                line.popleft()
+                consumer.in_ring = False
+                self.count -= 1
+        return any(not consumer.is_waiting for consumer in consumers)
+
     def is_alone(self, consumer: Consumer) -> bool:
         """Whether a consumer that was just `next` would be next again.
 

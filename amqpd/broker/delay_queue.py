@@ -20,13 +20,13 @@ from typing import Final, final
 from mypy_extensions import i64
 
 from amqpd.broker.catalogue import waiting_room_name
-from amqpd.broker.cold_load import RECOVERED, ColdLoad, LoadedWindow, message_of
+from amqpd.broker.cold_load import ColdLoad, LoadedWindow, message_of
 from amqpd.broker.delay import due_ms_of
 from amqpd.broker.delayed_messages import DelayedMessages
 from amqpd.broker.delivery import Reference
 from amqpd.broker.dispatch import Dispatch
 from amqpd.broker.due_times import NONE_DUE, DueTimes
-from amqpd.broker.message import Message
+from amqpd.broker.message import RECOVERED, Message
 from amqpd.broker.pager import PAGE_UNITS, Pager
 from amqpd.broker.queue import Queue
 from amqpd.broker.settled_seqs import SettledSeqs
@@ -97,7 +97,6 @@ class DelayQueue(Queue):
         self._page_upper: i64 = 0
         # What the disk refused while it was being read.
         self._refused: set[int] = set()
-        self._is_reading: bool = False
         # What is due and not sent on, in order: something before it is cold. What of it
         # is being read, and what of that was in memory all the same.
         self._due: deque[int] = deque()
@@ -285,19 +284,13 @@ class DelayQueue(Queue):
         while line and done < units:
             reference = self._hot.get(line[0])
             if reference is not None:
-                if not self._is_written(reference):
+                if not self._pager.written.has(reference, self.durable):
                     break
                 del self._hot[line[0]]
                 self._release(reference.message)
             line.popleft()
             done += 1
         return done
-
-    def _is_written(self, reference: Reference) -> bool:
-        written = self._pager.written
-        if self.log.is_stored(reference.message):
-            return reference.message.number < written.stored_base
-        return written.has_page(reference)
 
     def _page_next(self, units: i64) -> i64:
         """Put what is in no log into the paging log, in the order in which it came."""
@@ -324,12 +317,12 @@ class DelayQueue(Queue):
     # -- and back -------------------------------------------------------------
 
     def _want(self) -> None:
-        if not (self.is_wanting or self._is_reading):
+        if not (self.is_wanting or self.is_loading):
             self._pager.want(self)
 
     def begin_load(self) -> ColdLoad | None:
         """Plan to read what is due, else what was not looked at; None for neither."""
-        if self.is_deleted or self._is_reading:
+        if self.is_deleted or self.is_loading:
             return None
         if self._due:
             load = self._plan_due()
@@ -338,7 +331,7 @@ class DelayQueue(Queue):
         else:
             self._pager.end_draining(self)
             return None
-        self._is_reading = True
+        self.is_loading = True
         return load
 
     def _plan_due(self) -> ColdLoad:
@@ -362,6 +355,7 @@ class DelayQueue(Queue):
             max(entry >> 1 for entry in self._reading),
             self._read(self.id, stored, False),
             self._read(self.log.page_id, paged, True),
+            READ_SIZE,
         )
 
     def _read(self, log_id: i64, seqs: list[int], is_paged: bool) -> ColdRead | None:
@@ -378,11 +372,11 @@ class DelayQueue(Queue):
         read = self._pager.store.begin_read(
             self.id, self._scan_first, last, READ_MAX, READ_SIZE
         )
-        return ColdLoad(self, 0, self._scan_first, last, read, None)
+        return ColdLoad(self, 0, self._scan_first, last, read, None, READ_SIZE)
 
     def complete_load(self, load: ColdLoad, found: LoadedWindow) -> bool:
         """Send on what was read and is due; return False if nothing could be read."""
-        self._is_reading = False
+        self.is_loading = False
         if self.is_deleted:
             return True
         reading = self._reading

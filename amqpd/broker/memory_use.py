@@ -14,11 +14,13 @@ from amqpd.broker.delivery import Reference
 class MemoryUse:
     """What messages of all queues take in memory, as `Message.cost` has it."""
 
-    __slots__ = ("stored", "unacked", "unstored")
+    __slots__ = ("loaded", "stored", "unacked", "unstored")
 
     def __init__(self) -> None:
         # Also in the log: it can be dropped once it is written.
         self.stored: i64 = 0
+        # The part of it that was read back, for who wants it soon.
+        self.loaded: i64 = 0
         # In no log: it must be paged before it can be dropped.
         self.unstored: i64 = 0
         # With a consumer, whatever has it: it cannot leave memory, so others must.
@@ -42,6 +44,13 @@ class Written:
         # Numbers that the paging log could not write after all. It would not take
         # them a second time, so these messages stay in memory.
         self.lost_pages: set[int] = set()
+
+    def has(self, reference: Reference, is_durable: bool) -> bool:
+        """Whether a log has the message of a reference of a queue, durable or not."""
+        number = reference.message.number
+        if is_durable and number >= 0:
+            return number < self.stored_base
+        return self.has_page(reference)
 
     def has_page(self, reference: Reference) -> bool:
         """Whether the paging log has the message of a reference."""

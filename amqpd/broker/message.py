@@ -20,6 +20,8 @@ from mypy_extensions import i64, mypyc_attr
 from amqpd.wire.frames import read_u16
 
 NOT_STORED: Final = -1
+# How a message that was read from the log is settled: its append number is not known.
+RECOVERED: Final[i64] = 0
 
 # What a message and a queue's hold on it take in memory besides the octets (measured:
 # resident memory per message of 100 octets, less these).

@@ -13,21 +13,23 @@ or it would keep them in memory.
 What consumers have unacked stays in memory, counts with everything, and so makes
 others go.
 
-A window is the budget's half shared by the queues that are being drained, within
-bounds. It knows no consumers; how a queue divides what it holds is `Backlog`'s.
+A window is a part of what is free of half the budget, within bounds: large where it
+is emptied as soon as it is there, small where many queues keep theirs. Few are read at
+a time, the other queues stand in line. The pager knows no consumers; how a queue
+divides what it holds is `Backlog`'s.
 """
 
 import logging
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from typing import Final, cast, final
 
 from mypy_extensions import i64
 
 from amqpd.broker.backlog import Backlog
-from amqpd.broker.cold_load import RECOVERED, ColdLoad, LoadedWindow, message_of
+from amqpd.broker.cold_load import ColdLoad, LoadedWindow, message_of
 from amqpd.broker.delivery import Reference, ReferenceOwner
 from amqpd.broker.memory_use import MemoryUse, Written
-from amqpd.broker.message import REFERENCE_COST, Message
+from amqpd.broker.message import RECOVERED, REFERENCE_COST, Message
 from amqpd.broker.ports import DurabilityWaiter, Step
 from store.cold_read import ColdRead
 from store.cold_store import ReadResult
@@ -52,8 +54,11 @@ PAGING_BEHIND_SIZE: Final[i64] = 8 * MIB
 WINDOW_MIN: Final[i64] = 16 * 1024
 WINDOW_MAX: Final[i64] = 512 * 1024
 WINDOW_COUNT_MAX: Final[i64] = 1_300
-# So many queues at a time are looked at.
-LOOKS_MAX: Final = 32
+# One window takes at most such a part of what is free.
+WINDOW_PART: Final[i64] = 8
+# The reader does one after the other: what stands in line for it is memory that nobody
+# can use yet.
+LOADS_MAX: Final = 32
 
 
 @final
@@ -92,6 +97,10 @@ class PagedQueue(ReferenceOwner):
         self.is_wanting = False
         # Whether somebody wants to know its first cold message.
         self.is_looking = False
+        # Whether its next window is on the way. One of an earlier generation is not for
+        # what is cold now.
+        self.is_loading = False
+        self.generation: i64 = 0
         # Whether it has cold messages and somebody who wants them.
         self.is_draining = False
 
@@ -115,7 +124,10 @@ class PagedQueue(ReferenceOwner):
         raise NotImplementedError
 
     def complete_load(self, load: ColdLoad, found: LoadedWindow) -> bool:
-        """Take a window in; return False if it is to be tried again later."""
+        """Take a window in; return False if it is to be tried again later.
+
+        Should it raise, the window is as cold as before.
+        """
         raise NotImplementedError
 
 
@@ -140,8 +152,11 @@ class Pager:
         self.budgets = MemoryBudgets(budgets.cold, budgets.total)
         # Queues that hold something, in the order of their turns.
         self._held: OrderedDict[int, PagedQueue] = OrderedDict()
-        self._wanting: list[PagedQueue] = []
+        self._wanting: deque[PagedQueue] = deque()
         self._looking: list[PagedQueue] = []
+        self._loads_out = 0
+        # What those may take.
+        self._loading_size: i64 = 0
         self._draining_count: i64 = 0
         self._failed: list[PagedQueue] = []
         self._retry_ms: i64 = 0
@@ -183,11 +198,17 @@ class Pager:
             self._held.pop(int(queue.id), None)
 
     def window(self) -> i64:
-        """What a queue may have in memory while it is drained, in octets."""
+        """What a queue may keep in memory while it is drained, in octets."""
         share = self.budgets.cold // 2
         if self._draining_count:
             share = share // self._draining_count
         return max(WINDOW_MIN, min(share, WINDOW_MAX))
+
+    def _load_window(self) -> i64:
+        """What of the log's a queue is given at a time, in octets."""
+        taken = self.use.loaded + self._loading_size
+        part = (self.budgets.cold // 2 - taken) // WINDOW_PART
+        return max(WINDOW_MIN, min(part, WINDOW_MAX))
 
     # -- letting go -----------------------------------------------------------
 
@@ -203,14 +224,12 @@ class Pager:
         """What the log's messages may take now.
 
         While queues are drained the cache of segment blocks takes memory, too: then
-        only a quarter is for what is not in a window. Windows may be half full when
-        the next one comes.
+        only a quarter is for what was not read back.
         """
         cold = self.budgets.cold
         if not self._draining_count:
             return cold
-        windows = self._draining_count * self.window() * 3 // 2
-        return cold // 4 + min(windows, cold - cold // 4)
+        return cold // 4 + min(self.use.loaded, cold - cold // 4)
 
     @property
     def is_waiting(self) -> bool:
@@ -289,31 +308,30 @@ class Pager:
     # -- getting back ---------------------------------------------------------
 
     def begin_loads(self, now_ms: i64) -> list[ColdLoad]:
-        """Plan the windows that are wanted: steps for the reader."""
+        """Plan the next windows that are wanted: steps for the reader.
+
+        Each of them is to be completed.
+        """
+        wanting = self._wanting
         if self._failed and now_ms >= self._retry_ms:
-            self._wanting += self._failed
+            wanting.extend(self._failed)
             self._failed = []
         loads: list[ColdLoad] = []
-        if self._looking:
-            self._begin_looks(loads)
-        if not self._wanting:
-            return loads
-        wanting = self._wanting
-        self._wanting = []
-        for queue in wanting:
-            queue.is_wanting = False
-            load = queue.begin_load()
-            if load is not None:
-                loads.append(load)
-        return loads
-
-    def _begin_looks(self, loads: list[ColdLoad]) -> None:
-        while self._looking and len(loads) < LOOKS_MAX:
+        while self._looking and self._loads_out < LOADS_MAX:
             queue = self._looking.pop()
             queue.is_looking = False
-            look = queue.begin_look()
-            if look is not None:
-                loads.append(look)
+            self._add_load(loads, queue.begin_look())
+        while wanting and self._loads_out < LOADS_MAX:
+            queue = wanting.popleft()
+            queue.is_wanting = False
+            self._add_load(loads, queue.begin_load())
+        return loads
+
+    def _add_load(self, loads: list[ColdLoad], load: ColdLoad | None) -> None:
+        if load is not None:
+            self._loads_out += 1
+            self._loading_size += load.window
+            loads.append(load)
 
     def plan_load(
         self,
@@ -325,7 +343,9 @@ class Pager:
         count_max: i64,
     ) -> ColdLoad:
         """Plan to read a window of a queue that has something cold."""
-        window = WINDOW_MIN if is_in_place else self.window()
+        window = WINDOW_MIN
+        if not is_in_place:
+            window = self.window() if backlog.cold_paged else self._load_window()
         average = backlog.cold_size // backlog.cold_count + REFERENCE_COST
         count = max(1, min(window // average, count_max))
         first, last = backlog.cold_first, backlog.cold_last
@@ -340,7 +360,7 @@ class Pager:
             paged = self.paging.begin_read(
                 page_id, first, last, count, window, is_in_place
             )
-        return ColdLoad(owner, generation, first, last, stored, paged)
+        return ColdLoad(owner, generation, first, last, stored, paged, window)
 
     def read_one(self, log_id: i64, seq: i64, is_paged: bool) -> Message | None:
         """Read one cold message in place, from one log or the other."""
@@ -373,10 +393,18 @@ class Pager:
     def complete_load(self, step: Step, now_ms: i64) -> None:
         """Give a window that was read to its queue."""
         load = cast(ColdLoad, step)
-        found = self.finish_load(load)
+        self._loads_out -= 1
+        self._loading_size -= load.window
         queue = load.owner
         assert isinstance(queue, PagedQueue)
-        if not queue.complete_load(load, found) and not queue.is_wanting:
+        try:
+            is_loaded = queue.complete_load(load, self.finish_load(load))
+        except Exception:
+            # Ours to mend; but neither this queue nor the others may wait for ever.
+            logger.exception("messages that were read cannot be used, retrying")
+            is_loaded = load.is_look or load.generation != queue.generation
+            queue.is_loading = queue.is_loading and is_loaded
+        if not is_loaded and not queue.is_wanting:
             # In line, so that it does not ask again before.
             queue.is_wanting = True
             self._failed.append(queue)

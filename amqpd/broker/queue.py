@@ -440,24 +440,28 @@ class Queue(PagedQueue):
             self._windows.low_count = max(1, ready.at_hand // 2)
             self._leaving.is_head_paged = False
         done = self._leaving.drop(units)
-        if not (keeps_window or self._windows.is_loading):
+        if not (keeps_window or self.is_loading):
             done += self._leaving.drop_head(units - done)
         return done
 
     def _is_anything_out(self) -> bool:
         """Whether something of the queue is neither ready nor gone."""
-        if self.unacked_count or self._windows.is_loading:
+        if self.unacked_count or self.is_loading:
             return True
         return self.keeper is not None and self.keeper.waiting_count() > 0
 
     def begin_load(self) -> ColdLoad | None:
         """Plan to read the next window; None if it is not wanted any more."""
-        if self.is_deleted or self._windows.is_loading or not self._ready.cold_count:
+        if self.is_deleted or self.is_loading or not self._ready.cold_count:
             return None
         keeper = self.keeper
-        if not (self.consumers or (keeper is not None and keeper.wants_window())):
-            self._pager.end_draining(self)
-            return None
+        if keeper is None or not keeper.wants_window():
+            if not self.consumers:
+                self._pager.end_draining(self)
+                return None
+            if not self._ring.is_awaited(self.consumers):
+                # Whoever gets room asks again.
+                return None
         return self._windows.begin()
 
     def begin_look(self) -> ColdLoad | None:
@@ -472,7 +476,7 @@ class Queue(PagedQueue):
             return True
         is_loaded = True
         if windows.is_wanted(load):
-            windows.is_loading = False
+            self.is_loading = False
             is_loaded = windows.take(found, self.keeper)
         # Consumers that waited for it, in vain or not.
         if self._ring.count and not self.is_dirty:
@@ -483,9 +487,9 @@ class Queue(PagedQueue):
 
     def refill(self) -> None:
         """Little is at hand, and there is more."""
-        if not (self._ready.cold_count or self._windows.is_loading):
+        if not (self._ready.cold_count or self.is_loading):
             self._ready.join()
-        elif not (self._windows.is_loading or self.is_wanting):
+        elif not (self.is_loading or self.is_wanting):
             self._pager.want(self)
 
     def read_in_place(self) -> None:

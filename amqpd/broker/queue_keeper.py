@@ -25,7 +25,6 @@ from typing import Final, final
 
 from mypy_extensions import i64
 
-from amqpd.broker.cold_load import RECOVERED
 from amqpd.broker.dead_letters import DeadLetters
 from amqpd.broker.deadlines import Deadlines
 from amqpd.broker.death import (
@@ -41,7 +40,7 @@ from amqpd.broker.dispatch import VISIT_MESSAGES_MAX, VISIT_SIZE_MAX
 from amqpd.broker.errors import ResourceError
 from amqpd.broker.keeper import Keeper, KeepersRound
 from amqpd.broker.limits import Overflow, RetryType
-from amqpd.broker.message import Message
+from amqpd.broker.message import RECOVERED, Message
 from amqpd.broker.priority_queue import PriorityQueue
 from amqpd.broker.queue import Queue
 from amqpd.broker.queue_rules import QueueRules

@@ -32,14 +32,12 @@ class Windows:
     """What one queue gets back."""
 
     __slots__ = (
-        "_generation",
         "_log",
         "_pager",
         "_queue",
         "_ready",
         "_title",
         "delivered_seq",
-        "is_loading",
         "low_count",
         "returned",
     )
@@ -62,15 +60,12 @@ class Windows:
         self.delivered_seq: i64 = 0
         # What came back to the queue before the broker was started.
         self.returned: set[int] = set()
-        # A load of an earlier generation is not for what is cold now.
-        self._generation: i64 = 0
-        self.is_loading: bool = False
         # The next window is asked for when fewer than this are at hand.
         self.low_count: i64 = 1
 
     def begin(self) -> ColdLoad:
         """Plan to read the next window; something must be cold."""
-        self.is_loading = True
+        self._queue.is_loading = True
         return self._plan(False, WINDOW_COUNT_MAX)
 
     def begin_in_place(self) -> ColdLoad:
@@ -90,7 +85,7 @@ class Windows:
     def _plan(self, is_in_place: bool, count_max: i64) -> ColdLoad:
         return self._pager.plan_load(
             self._queue,
-            self._generation,
+            self._queue.generation,
             self._ready,
             self._log.page_id,
             is_in_place,
@@ -99,7 +94,7 @@ class Windows:
 
     def is_wanted(self, load: ColdLoad) -> bool:
         """Whether what is cold is still what it was when a load was begun."""
-        return load.generation == self._generation
+        return load.generation == self._queue.generation
 
     def take_look(self, load: ColdLoad, found: LoadedWindow) -> None:
         """A look is over."""
@@ -150,7 +145,7 @@ class Windows:
             seq = self._log.next_cold(seq + 1)
         if not seq or seq > ready.cold_last:
             return False
-        if self.is_loading:
+        if self._queue.is_loading:
             self.void()
         ready.strike_cold(int(seq), False)
         ready.cold_first = seq + 1
@@ -160,5 +155,5 @@ class Windows:
 
     def void(self) -> None:
         """Whatever is in flight brings what somebody else takes, or nobody."""
-        self._generation += 1
-        self.is_loading = False
+        self._queue.generation += 1
+        self._queue.is_loading = False

@@ -15,7 +15,8 @@ become unnecessary (with `sync = always`, which is a tick of 0, it does not wait
 import asyncio
 import logging
 import time
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Sequence
 from typing import Final, cast, final
 
 from amqpd.broker.broker import Broker
@@ -36,6 +37,11 @@ BEHIND_SIZE: Final = 64 * 1024 * 1024
 VERIFIER_COUNT: Final = 2
 # How often a full disk is asked again, where there is no tick.
 TICK_SECONDS: Final = 0.025
+# Windows read by one step: a step's way to the thread and back costs as much as
+# reading a small one.
+LOADS_PER_STEP: Final = 8
+# Windows that came back are given to their queues for so long, then the loop goes on.
+LOADED_SECONDS_MAX: Final = 0.002
 
 
 @final
@@ -51,6 +57,19 @@ class TimedStep:
         started = time.perf_counter()
         self.step.run()
         self.seconds = time.perf_counter() - started
+
+
+@final
+class LoadsStep:
+    """Some windows that are read one after the other."""
+
+    def __init__(self, loads: Sequence[Step]) -> None:
+        self.loads = loads
+
+    def run(self) -> None:
+        """Read them. Between two of them others may have the interpreter."""
+        for load in self.loads:
+            load.run()
 
 
 @final
@@ -81,6 +100,8 @@ class Disk:
         self._is_committing = False
         self._is_paging = False
         self._reads_in_flight = 0
+        # Windows that were read and are not with their queues yet.
+        self._loaded: deque[Step] = deque()
         self._upkeep_in_flight = 0
         self._is_ending = False
         self._writer = Worker("amqpd-log", loop)
@@ -231,9 +252,11 @@ class Disk:
     def _begin_reads(self, now_ms: int) -> None:
         if self._is_ending:
             return
-        for load in self._broker.pager.begin_loads(now_ms):
+        loads = self._broker.pager.begin_loads(now_ms)
+        for at in range(0, len(loads), LOADS_PER_STEP):
             self._reads_in_flight += 1
-            self._reader.submit(load, self._load_done)
+            step = LoadsStep(loads[at : at + LOADS_PER_STEP])
+            self._reader.submit(step, self._loads_done)
 
         if self._broker.survey.has_work:
             self._survey(now_ms)
@@ -256,9 +279,23 @@ class Disk:
             logger.error("times to live cannot be read, retrying: %s", error)
         self._wake()
 
-    def _load_done(self, step: Step) -> None:
+    def _loads_done(self, step: Step) -> None:
         self._reads_in_flight -= 1
-        self._broker.pager.complete_load(step, self._now_ms())
+        is_running = bool(self._loaded)
+        self._loaded.extend(cast(LoadsStep, step).loads)
+        if not is_running:
+            self._complete_loads()
+
+    def _complete_loads(self) -> None:
+        """Give windows to their queues; those that take too long another time."""
+        now_ms = self._now_ms()
+        deadline = time.perf_counter() + LOADED_SECONDS_MAX
+        while self._loaded:
+            self._broker.pager.complete_load(self._loaded.popleft(), now_ms)
+            if time.perf_counter() > deadline:
+                break
+        if self._loaded:
+            self._loop.call_soon(self._complete_loads)
         self._wake()
 
     # -- passwords ------------------------------------------------------------
@@ -304,6 +341,7 @@ class Disk:
             or self._is_committing
             or self._is_paging
             or self._reads_in_flight
+            or self._loaded
             or self._upkeep_in_flight
             or broker.durability.has_work
             or broker.durability.bytes_in_flight

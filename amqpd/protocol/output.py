@@ -28,6 +28,10 @@ SLICE_SIZE: Final[i64] = 262144
 SPARE_WRITERS_MAX: Final = 4
 SPARE_SIZE_MAX: Final[i64] = 1024 * 1024
 
+# Consumers that are offered room at a time: each of them may well take all there is,
+# and to look at a thousand after every write is half of the work of a drain.
+WOKEN_MAX: Final = 64
+
 
 @trait
 class Answerer:
@@ -104,7 +108,7 @@ class Output:
         self._chunks: deque[object] = deque()
         self._chunks_size: i64 = 0
         self._answerers: list[Answerer] = []
-        self._waiting: list[Consumer] = []
+        self._waiting: deque[Consumer] = deque()
 
     def writer(self) -> BytesWriter:
         """Where to write now. Do not keep it: it is another one next turn."""
@@ -168,14 +172,20 @@ class Output:
         return data
 
     def wake_consumers(self) -> None:
-        """Offer the consumers that waited for room, if there is some."""
-        if not self._waiting or not self.has_room():
-            return
+        """Offer those that have waited longest for room, if there is some.
+
+        Should they leave any, the others are offered it next turn.
+        """
         waiting = self._waiting
-        self._waiting = []
-        for consumer in waiting:
+        if not waiting or not self.has_room():
+            return
+        for _ in range(min(len(waiting), WOKEN_MAX)):
+            consumer = waiting.popleft()
             consumer.is_waiting = False
             consumer.queue.offer(consumer)
+        if waiting and not self.is_dirty:
+            self.is_dirty = True
+            self._queue.add(self)
 
     def close(self) -> None:
         """Drop everything: the connection is gone."""

@@ -194,6 +194,7 @@ SCENARIOS: Final = {
             "publish_resident_peak_mb": at_most(100),
             "drain_resident_peak_mb": at_most(100),
             "drain_read_over_log": at_most(3),
+            "drained_over_one_queue": at_least(0.5),
             "out_of_order": at_most(0),
         },
     ),

@@ -14,6 +14,18 @@ def test_a_cache_drops_what_was_used_longest_ago() -> None:
     assert [cache.get(key) is not None for key in (1, 3, 4)] == [True, True, True]
 
 
+def test_what_was_not_asked_for_again_goes_in_its_next_turn() -> None:
+    cache = BytesCache(2 * 1200)
+    for key in (1, 2):
+        cache.put(key, bytes(1000))
+        assert cache.get(key) is not None
+    cache.put(3, bytes(1000))
+    assert [cache.get(key) is not None for key in (1, 2)] == [False, True]
+    cache.put(4, bytes(1000))
+    assert [cache.get(key) is not None for key in (2, 3, 4)] == [True, False, True]
+    assert cache.size < 2 * 1300
+
+
 def test_a_cache_keeps_what_alone_is_more_than_its_room() -> None:
     cache = BytesCache(500)
     cache.put(1, bytes(100))

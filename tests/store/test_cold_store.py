@@ -403,7 +403,12 @@ def test_a_disk_without_room_for_quarantine_keeps_nobody_from_reading(
     log.filesystem.capacity = 0
     result = log.read(1)
     assert seqs_of(result.messages) == [1, 2, 4, 5]
-    assert "not saved" in result.damaged[0].report
+    (damage,) = result.damaged
+    assert "left there, for it cannot be saved" in damage.report
+    assert not damage.is_saved
+    log.filesystem.capacity = 1 << 40
+    (damage,) = log.read(1, first=3).damaged
+    assert damage.is_saved
 
 
 def test_bytes_that_were_wrong_in_the_cache_only_are_read_again(log: ColdLog) -> None:

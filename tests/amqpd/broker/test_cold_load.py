@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from amqpd.broker.cold_load import RECOVERED, ColdLoad, LoadedWindow, message_of
+from amqpd.broker.cold_load import ColdLoad, LoadedWindow, message_of
 from amqpd.broker.delivery import NOT_PAGED, READ_BACK, Reference, ReferenceOwner
+from amqpd.broker.message import RECOVERED
 from amqpd.broker.settled_seqs import SettledSeqs
 from amqpd.wire.properties import PERSISTENT
 from store.cold_records import DamagedMessage
@@ -21,7 +22,7 @@ def entry(seq: int, body: bytes = b"x") -> StoredMessage:
 
 
 def read(*seqs: int, next_seq: int = LAST + 1, damaged: int = 0) -> ReadResult:
-    lost = [DamagedMessage(1, "lost")] * damaged
+    lost = [DamagedMessage(seq, "lost", True) for seq in range(1, damaged + 1)]
     entries = [entry(seq) for seq in seqs]
     return ReadResult(entries, next_seq, next_seq > LAST, lost, None)
 
@@ -43,12 +44,12 @@ def seqs(found: list[Reference]) -> list[int]:
 
 
 def test_a_load_of_nothing_reads_nothing() -> None:
-    load = ColdLoad(ReferenceOwner(), 1, 1, LAST, None, None)
+    load = ColdLoad(ReferenceOwner(), 1, 1, LAST, None, None, 0)
     load.run()
     window = LoadedWindow(LAST, None, None)
     assert references(window) == []
     assert (window.next_first, window.error) == (LAST + 1, None)
-    assert (window.damaged_stored, window.damaged_paged) == (0, 0)
+    assert (window.damaged_stored, window.damaged_paged) == ([], [])
 
 
 def test_messages_of_both_logs_are_put_in_order() -> None:
@@ -88,7 +89,7 @@ def test_what_was_delivered_before_is_marked() -> None:
 
 def test_what_was_lost_is_counted_by_log() -> None:
     window = LoadedWindow(LAST, read(damaged=2), read(damaged=1))
-    assert (window.damaged_stored, window.damaged_paged) == (2, 1)
+    assert (window.damaged_stored, window.damaged_paged) == ([1, 2], [1])
 
 
 def test_an_error_of_either_log_is_an_error() -> None:

@@ -6,6 +6,7 @@ from amqpd.broker.consumer_ring import ConsumerRing
 from amqpd.broker.delivery import Consumer
 from amqpd.broker.queue import Queue
 from amqpd.protocol.consuming import ChannelConsumer
+from amqpd.protocol.output import CONSUMERS_MARK
 from tests.support.connection_pair import Bench
 from tests.support.deliveries import ConsumingChannel
 
@@ -107,6 +108,34 @@ def test_one_is_alone_when_nobody_of_its_priority_stands_behind(queue: Queue) ->
     ring.remove(b)
     assert ring.next() is a
     assert ring.is_alone(a)
+
+
+def test_a_window_is_awaited_by_who_has_room_or_will_have_with_an_ack(
+    queue: Queue,
+) -> None:
+    a, b = consumer_on(queue, "a"), consumer_on(queue, "b", 1)
+    ring = ring_of(a, b)
+    assert ring.is_awaited([a, b])
+    assert turns(ring, 1) == "b"
+    for consumer in (a, b):
+        consumer.unacked_count = 1
+    assert ring.is_awaited([a, b])
+    assert (a.in_ring, b.in_ring, ring.count) == (False, False, 0)
+
+
+def test_nobody_awaits_a_window_while_all_wait_for_their_connections(
+    queue: Queue,
+) -> None:
+    channel = ConsumingChannel()
+    a, b = (
+        ChannelConsumer(channel.consuming, queue, tag, False, False, 0, 0, {})
+        for tag in "ab"
+    )
+    channel.output.in_transport = CONSUMERS_MARK
+    assert not ring_of(a, b).is_awaited([a, b])
+    c = consumer_on(queue, "c")
+    assert ring_of(c).is_awaited([a, b, c])
+    assert not ConsumerRing().is_awaited([])
 
 
 def test_clearing_sends_everybody_away(queue: Queue) -> None:

@@ -10,6 +10,7 @@ import pytest
 
 from amqpd.broker.errors import ResourceError
 from amqpd.broker.pager import (
+    LOADS_MAX,
     RETRY_MS,
     WINDOW_MAX,
     WINDOW_MIN,
@@ -18,8 +19,9 @@ from amqpd.broker.pager import (
     Pager,
 )
 from amqpd.broker.queue import Queue
+from amqpd.protocol.output import CONSUMERS_MARK
 from tests.support.connection_pair import Bench
-from tests.support.deliveries import ConsumingChannel
+from tests.support.deliveries import ConsumingChannel, persistent_message
 from tests.support.little_memory import (
     BODY,
     NO_COLD,
@@ -46,6 +48,18 @@ def disk() -> UnreadableDisk:
 def open_bench(fast_path: Path, disk: UnreadableDisk) -> Iterator[Open]:
     with opening(fast_path, disk) as open_with:
         yield open_with
+
+
+def damage_third_body(log: Path) -> None:
+    (segment,) = [
+        path for path in log.glob("*.seg") if b"\x3c\x00\x00" in path.read_bytes()
+    ]
+    octets = bytearray(segment.read_bytes())
+    at = -1
+    for _ in range(3):
+        at = octets.index(BODY, at + len(BODY) if at >= 0 else 0)
+    octets[at + 700] ^= 1
+    segment.write_bytes(octets)
 
 
 # -- getting back -------------------------------------------------------------
@@ -194,22 +208,121 @@ def test_a_damaged_message_is_told_and_the_others_are_delivered(
 ) -> None:
     bench = open_bench(NO_COLD)
     queue = cold_queue(bench, 5)
-    (segment,) = [
-        path
-        for path in (fast_path / "d" / "log").glob("*.seg")
-        if b"\x3c\x00\x00" in path.read_bytes()
-    ]
-    octets = bytearray(segment.read_bytes())
-    # The third body.
-    at = -1
-    for _ in range(3):
-        at = octets.index(BODY, at + len(BODY) if at >= 0 else 0)
-    octets[at + 700] ^= 1
-    segment.write_bytes(octets)
+    damage_third_body(fast_path / "d" / "log")
     with caplog.at_level(logging.ERROR):
         assert seqs(queue) == [1, 2, 4, 5]
     assert "a message is lost" in caplog.text
     assert queue.ready_count == 0
+
+
+def test_a_damaged_message_that_cannot_be_saved_stays_in_the_log(
+    open_bench: Open, fast_path: Path, disk: UnreadableDisk
+) -> None:
+    bench = open_bench(NO_COLD)
+    queue = cold_queue(bench, 3)
+    damage_third_body(fast_path / "d" / "log")
+    (fast_path / "d" / "quarantine").write_bytes(b"no directory")
+    assert seqs(queue) == [1, 2]
+    assert queue.ready_count == 0
+    bench.sync()
+    index = bench.store.index.queues[int(queue.id)]
+    assert [index.is_live(seq) for seq in (1, 2, 3)] == [False, False, True]
+
+
+def test_what_cannot_be_used_is_told_and_tried_again_and_keeps_nobody_else(
+    open_bench: Open, caplog: pytest.LogCaptureFixture
+) -> None:
+    bench = open_bench(NO_COLD)
+    bench.connect().declare("p", durable=True)
+    broken, sound = queue_of(bench), queue_of(bench, "p")
+    # No message that a client can send: a record of no use.
+    message = persistent_message()
+    message.content = message.content[:9] + bytes(10)
+    broken.publish(message)
+    fill(sound, 1)
+    bench.sync()
+    bench.page_out()
+    channel = ConsumingChannel()
+    for queue in (broken, sound):
+        channel.subscribe(queue, queue.name, no_ack=True)
+    bench.dispatch()
+    assert bench.load() == 2
+    bench.dispatch()
+    assert len(channel.take()) == 1
+    assert "messages that were read cannot be used, retrying" in caplog.text
+    assert broken.ready_count == 1
+    pager = bench.broker.pager
+    assert pager.begin_loads(bench.now_ms + RETRY_MS - 1) == []
+    assert len(pager.begin_loads(bench.now_ms + RETRY_MS)) == 1
+
+
+def test_few_windows_are_out_at_a_time_and_the_others_stand_in_line(
+    open_bench: Open,
+) -> None:
+    bench = open_bench(NO_COLD)
+    pair = bench.connect()
+    count = LOADS_MAX + 3
+    channel = ConsumingChannel()
+    for at in range(count):
+        pair.declare(f"q{at}", durable=True)
+        fill(queue_of(bench, f"q{at}"), 1)
+    bench.sync()
+    bench.page_out()
+    for at in range(count):
+        channel.subscribe(queue_of(bench, f"q{at}"), f"t{at}", no_ack=True)
+    bench.dispatch()
+    pager = bench.broker.pager
+    loads = pager.begin_loads(0)
+    assert len(loads) == LOADS_MAX
+    assert pager.begin_loads(0) == []
+    for load in loads:
+        load.run()
+        pager.complete_load(load, 0)
+    assert len(pager.begin_loads(0)) == count - LOADS_MAX
+
+
+def test_no_window_is_read_while_all_consumers_wait_for_their_connections(
+    open_bench: Open,
+) -> None:
+    bench = open_bench(NO_COLD)
+    queue = cold_queue(bench)
+    channel = ConsumingChannel()
+    channel.subscribe(queue, "t")
+    bench.dispatch()
+    assert queue.is_wanting
+    channel.output.in_transport = CONSUMERS_MARK
+    assert bench.load() == 0
+    assert not queue.is_wanting
+    channel.output.in_transport = 0
+    channel.output.wake_consumers()
+    bench.dispatch()
+    assert bench.load() == 1
+
+
+def test_the_more_was_read_back_and_waits_the_smaller_is_a_window(
+    open_bench: Open,
+) -> None:
+    bench = open_bench(NO_COLD)
+    names = [f"q{at}" for at in range(5)]
+    for name in names:
+        bench.connect().declare(name, durable=True)
+        fill(queue_of(bench, name), 20)
+    bench.sync()
+    bench.page_out()
+    pager = bench.broker.pager
+    pager.budgets = MemoryBudgets(WINDOW_MAX * 20, PLENTY)
+    sizes = []
+    for name in names:
+        ConsumingChannel().subscribe(queue_of(bench, name), "t", prefetch=1)
+        bench.dispatch()
+        (load,) = pager.begin_loads(0)
+        sizes.append(int(load.window))
+        pager.use.loaded += WINDOW_MAX * 2
+    assert sizes[0] == WINDOW_MAX
+    # What is on the way counts as well.
+    assert WINDOW_MAX * 7 // 8 - 1 <= sizes[1] < WINDOW_MAX
+    assert sizes[1] > sizes[2] > sizes[3] > sizes[4] >= WINDOW_MIN
+    pager.use.loaded = 0
 
 
 def test_windows_share_half_the_budget_within_bounds(bench: Bench) -> None:

@@ -15,6 +15,7 @@ from amqpd.broker.pager import MemoryBudgets
 from amqpd.broker.queue import Queue
 from amqpd.broker.survey import SLICE_COUNT
 from amqpd.clock import Clock
+from amqpd.net import disk as disk_module
 from amqpd.net import ticker as ticker_module
 from amqpd.net.disk import TimedStep
 from amqpd.net.ticker import Client, Ticker
@@ -193,6 +194,31 @@ async def test_a_window_that_cannot_be_read_is_tried_again(
     await wait_until(lambda: "messages cannot be read" in caplog.text)
     away.rename(log)
     await wait_until(lambda: len(channel.take()) == 1)
+
+
+async def test_windows_that_come_back_together_reach_their_queues_bit_by_bit(
+    bench: Bench, ticker: Ticker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(disk_module, "LOADED_SECONDS_MAX", -1.0)
+    count = disk_module.LOADS_PER_STEP + 2
+    pair = bench.connect()
+    channel = ConsumingChannel()
+    for at in range(count):
+        pair.declare(f"q{at}", durable=True)
+        queue_of(bench, f"q{at}").publish(persistent_message(BODY))
+    bench.sync()
+    bench.page_out()
+    for at in range(count):
+        channel.subscribe(queue_of(bench, f"q{at}"), f"t{at}", no_ack=True)
+    ticker.wake()
+    taken: list[tuple[str, bytes]] = []
+
+    def takes() -> bool:
+        taken.extend(channel.take())
+        return len(taken) == count
+
+    await wait_until(takes)
+    assert sorted(tag for tag, _ in taken) == sorted(f"t{at}" for at in range(count))
 
 
 async def test_a_wait_has_an_age_until_it_is_over(bench: Bench, ticker: Ticker) -> None:

@@ -12,6 +12,7 @@ from amqpd.protocol.output import (
     SLICE_SIZE,
     SPARE_SIZE_MAX,
     SPARE_WRITERS_MAX,
+    WOKEN_MAX,
     Output,
     OutputQueue,
 )
@@ -239,6 +240,28 @@ def test_who_waits_already_is_not_put_down_twice(queue: Queue, output: Output) -
     queue.remove_consumer(consumer)
     output.wake_consumers()
     assert not consumer.is_waiting
+
+
+def test_of_many_who_wait_those_who_came_first_are_offered_room_first(
+    queue: Queue, outputs: OutputQueue, output: Output
+) -> None:
+    channel = ConsumingChannel(output=output)
+    count = 2 * WOKEN_MAX + 1
+    consumers = [channel.subscribe(queue, f"t{at}") for at in range(count)]
+    output.in_transport = CONSUMERS_MARK
+    queue.publish(message_of(b"one"))
+    queue.dispatch(10, 1000)
+    output.in_transport = 0
+    offered = []
+    output.wake_consumers()
+    while outputs.has_work():
+        offered.append([consumer.in_ring for consumer in consumers].count(True))
+        outputs.take_dirty()
+        assert output.take() == b""
+        output.wake_consumers()
+        assert consumers[0].in_ring
+    assert offered == [WOKEN_MAX, 2 * WOKEN_MAX]
+    assert all(consumer.in_ring for consumer in consumers)
 
 
 # -- answers ------------------------------------------------------------------
