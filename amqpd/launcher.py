@@ -27,13 +27,14 @@ import os
 import resource
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Final
 
 from amqpd import __version__, build_kind
 from amqpd.clock import Clock
 from amqpd.config import Config, ConfigInvalid, Loaded
 from amqpd.logs import set_level, start_logging
+from amqpd.net.garbage import forget_frozen
 from amqpd.net.resources import ResourceWatch
 from amqpd.net.server import ListenFailed, Server
 from amqpd.opening import DefinitionsUnreadable, Opened, open_rooms
@@ -85,17 +86,49 @@ def run(loaded: Loaded, reload: Reload) -> int:
 
 
 def _open_and_serve(loaded: Loaded, reload: Reload) -> int:
+    port = loaded.config.port
+    while True:
+        daemon, exit_code = _serve_once(loaded, reload, port)
+        if exit_code != 0 or not daemon.is_app_stopped:
+            return exit_code
+        if not _wait_stopped(daemon):
+            return 0
+        port = daemon.port
+        # Before there is a second one: it may be large.
+        del daemon
+        forget_frozen()
+
+
+def _serve_once(loaded: Loaded, reload: Reload, port: int) -> tuple[Daemon, int]:
     clock = Clock()
     opened = open_rooms(loaded.config, clock.now_ms())
+    daemon = Daemon(opened, loaded, reload, port)
     exit_code = 0
     try:
         with asyncio.Runner() as runner:
-            exit_code = runner.run(Daemon(opened, loaded, reload).serve())
+            exit_code = runner.run(daemon.serve())
     finally:
         # A log that failed stays as it is: only recovery may trust it again.
         if exit_code != EXIT_DISK:
             exit_code = _close(opened, clock.now_ms()) or exit_code
-    return exit_code
+    return daemon, exit_code
+
+
+def _wait_stopped(daemon: Daemon) -> bool:
+    """Wait to be told what to do, and return whether that is to serve again.
+
+    Raises:
+        ListenFailed: the port of the API has been taken meanwhile.
+    """
+    from amqpd.standby import Standby
+
+    assert daemon.room is not None, "the API told it to stop"
+    # A client that was being accepted while the loop ended: its socket goes with it.
+    forget_frozen()
+    try:
+        return asyncio.run(Standby(daemon.room).wait())
+    except OSError as error:
+        raise ListenFailed(f"the management API: {error}") from error
 
 
 def _close(opened: Opened, now_ms: int) -> int:
@@ -110,10 +143,19 @@ def _close(opened: Opened, now_ms: int) -> int:
 class Daemon:
     """The running process: what it serves, and how it is told to end."""
 
-    def __init__(self, opened: Opened, loaded: Loaded, reload: Reload) -> None:
+    def __init__(
+        self, opened: Opened, loaded: Loaded, reload: Reload, port: int
+    ) -> None:
+        #: Where clients connect; 0 until it is known.
+        self.port = port
+        #: The node is to wait until it is started again.
+        self.is_app_stopped = False
+        #: What the API knows of it, if there is an API.
+        self.room: Room | None = None
         self._opened = opened
         self._loaded = loaded
         self._reload = reload
+        self._server: Server | None = None
         self._exit_code = 0
         self._end = asyncio.Event()
 
@@ -128,12 +170,13 @@ class Daemon:
             self._opened.broker,
             connection_options(config),
             list(config.host),
-            config.port,
+            self.port,
             tick_seconds(config),
             self._on_fatal,
         )
         server.ticker.resources = ResourceWatch(self._opened.broker, config.data_dir)
         await server.start()
+        self._server, self.port = server, server.port
         try:
             metrics = self._start_metrics(server)
             http = await self._start_http(server)
@@ -185,7 +228,8 @@ class Daemon:
         from amqpd.http.routes import ENDPOINTS
         from amqpd.http.server import HttpServer
 
-        http = HttpServer(self._room(server), ENDPOINTS)
+        self.room = self._room(server)
+        http = HttpServer(self.room, ENDPOINTS)
         for address in server.bound_addresses():
             try:
                 await http.listen(address, config.http_port)
@@ -213,21 +257,68 @@ class Daemon:
         )
 
     def _room(self, server: Server) -> Room:
-        from amqpd.http.room import Listener, Room
+        from amqpd.http.room import Room
 
         config = self._loaded.config
         room = Room(
             broker=self._opened.broker,
             identity=self._identity(server),
+            node=self,
             now_ms=server.ticker.now_ms,
             wake=server.ticker.wake,
             loopback_users=frozenset(config.loopback_users),
             body_size_max=config.http_max_body_size,
             descriptors=lambda: (open_descriptors(), descriptors_max()),
+            ticks=server.ticker,
         )
-        for address in server.bound_addresses():
-            room.listeners.append(Listener("amqp", address, server.port))
+        _list_listeners(room, server)
         return room
+
+    # -- what the API tells it
+
+    def stop_app(self) -> None:
+        """Close everything and wait, with nothing but the API."""
+        logger.info("stopping, until it is started over HTTP")
+        self.is_app_stopped = True
+        self._end.set()
+
+    def start_app(self) -> None:
+        """It runs."""
+
+    def end(self) -> None:
+        """End the process."""
+        logger.info("stopping, as told over HTTP")
+        self._end.set()
+
+    def suspend_listeners(self) -> None:
+        """Let nobody connect any more."""
+        assert self._server is not None
+        assert self.room is not None
+        self._server.suspend()
+        _list_listeners(self.room, self._server)
+        logger.info("listeners are suspended")
+
+    async def resume_listeners(self) -> None:
+        """Let clients connect again.
+
+        Raises:
+            OSError: an address has been taken meanwhile.
+        """
+        assert self._server is not None
+        assert self.room is not None
+        try:
+            await self._server.resume()
+        except ListenFailed as error:
+            self._server.suspend()
+            raise OSError(str(error)) from error
+        _list_listeners(self.room, self._server)
+        logger.info("listeners are resumed")
+
+    def settings(self) -> Iterable[tuple[str, str, str]]:
+        """Key, value and origin of every setting; secrets are covered."""
+        return self._loaded.rows()
+
+    # -- what the system tells it
 
     def _on_signal(self, number: signal.Signals) -> None:
         logger.info("%s received, stopping", number.name)
@@ -251,6 +342,17 @@ class Daemon:
             if value != before[key] and key not in _RELOADABLE:
                 logger.warning("%s: %s changes with a restart only", origin, key)
         logger.info("the configuration is reloaded")
+
+
+def _list_listeners(room: Room, server: Server) -> None:
+    """Say in the API where clients can connect now."""
+    from amqpd.http.room import Listener
+
+    addresses = server.bound_addresses()
+    amqp = [Listener("amqp", address, server.port) for address in addresses]
+    room.listeners[:] = amqp + [
+        each for each in room.listeners if each.protocol != "amqp"
+    ]
 
 
 def connection_options(config: Config) -> ConnectionOptions:

@@ -16,6 +16,7 @@ from amqpd.broker.errors import (
     NotAllowed,
     NotFound,
     PublishRejected,
+    ResourceError,
 )
 
 REALM: Final = 'Basic realm="RabbitMQ Management"'
@@ -114,7 +115,7 @@ class Protected(HttpError):
 
 
 class Unavailable(HttpError):
-    """A health check failed, or the change could not be stored."""
+    """The change could not be stored."""
 
     status = 503
     error = "unavailable"
@@ -127,6 +128,9 @@ def refusal(error: AmqpError) -> HttpError:
     if isinstance(error, (AccessRefused, NotAllowed)):
         # RabbitMQ says no more; why stands in the log.
         return NotAuthorised("Access refused.")
+    if isinstance(error, ResourceError):
+        # The disk would not take it: it may be tried again later.
+        return Unavailable(error.text)
     if isinstance(error, PublishRejected):
         return BadRequest(f"rejected {error.text}")
     return BadRequest(error.text)

@@ -23,6 +23,8 @@ from amqpd.http.errors import NotAuthenticated, NotAuthorised
 logger = logging.getLogger("amqpd.http")
 
 REMEMBERED_MAX: Final = 1024
+#: A good hash takes memory as well as time, and anybody may try passwords.
+VERIFIED_AT_ONCE: Final = 2
 LOGIN_FAILED: Final = "Login failed"
 
 _NOBODY: Final[frozenset[str]] = frozenset()
@@ -37,6 +39,7 @@ class Login:
         self._loopback_users = loopback_users
         self._key = os.urandom(32)
         self._remembered: dict[bytes, None] = {}
+        self._turns = asyncio.Semaphore(VERIFIED_AT_ONCE)
 
     async def user_of(self, header: str | None, is_loopback: bool) -> User:
         """Return the user whom an Authorization header proves.
@@ -51,7 +54,9 @@ class Login:
             raise _failed(name)
         digest = self._digest(user, password)
         if digest not in self._remembered:
-            if not await asyncio.to_thread(self._verify, name, password):
+            async with self._turns:
+                is_right = await asyncio.to_thread(self._verify, name, password)
+            if not is_right:
                 raise _failed(name)
             self._remember(digest)
         if not is_loopback and name in self._loopback_users:

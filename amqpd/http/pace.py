@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 SLICE_SECONDS: Final = 0.001
 #: Sorting so many takes less than a slice.
-SORTED_AT_ONCE: Final = 2000
+SORTED_AT_ONCE: Final = 1000
 NAMES_AT_ONCE: Final = 10_000
 
 

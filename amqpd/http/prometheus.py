@@ -19,20 +19,16 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import math
 import socket
 import socketserver
 import threading
-from collections.abc import Callable, Coroutine, Iterable, Iterator
-from typing import TYPE_CHECKING, Any, Final, Protocol, final
+from collections.abc import Callable, Coroutine, Iterable
+from typing import TYPE_CHECKING, Any, Final, final
 from urllib.parse import parse_qs
 from wsgiref.simple_server import WSGIRequestHandler
 
 from prometheus_client import CollectorRegistry, ProcessCollector, make_wsgi_app
 from prometheus_client.core import (
-    CounterMetricFamily,
-    GaugeMetricFamily,
-    HistogramMetricFamily,
     Metric,
 )
 from prometheus_client.exposition import ThreadingWSGIServer
@@ -41,7 +37,8 @@ from prometheus_client.registry import Collector
 from amqpd.broker.broker import Broker
 from amqpd.http.object_metrics import FAMILIES, ObjectFigures
 from amqpd.http.overview_metrics import OverviewFigures
-from amqpd.http.room import Identity
+from amqpd.http.room import Identity, Ticks
+from amqpd.http.store_metrics import StoreFigures
 
 if TYPE_CHECKING:
     from wsgiref.types import StartResponse, WSGIEnvironment
@@ -50,122 +47,6 @@ logger = logging.getLogger("amqpd.metrics")
 
 # How long a scrape waits for the loop, and a socket for the request.
 ANSWER_SECONDS_MAX: Final = 5.0
-
-_COUNTERS: Final = (
-    ("written_bytes", "Written to the log.", "bytes_written"),
-    ("syncs", "Times the log was synced.", "syncs"),
-    ("elided_writes", "References that were settled before their write.", "elided"),
-    ("merges", "Merges of segments.", "merges"),
-    ("merged_bytes", "Copied by merges.", "merged_bytes"),
-    ("removed_segments", "Segments whose files were removed.", "removed_segments"),
-    ("checkpoints", "Checkpoints that were written.", "checkpoints"),
-    ("cold_loads", "Reads of messages that had left memory.", "cold_loads"),
-    ("cold_read_bytes", "Read from segments for them.", "cold_bytes"),
-)
-
-
-class Ticks(Protocol):
-    """What drives the broker, as far as it is measured."""
-
-    def now_ms(self) -> int:
-        """The time."""
-
-    @property
-    def turn_seconds_max(self) -> float:
-        """The longest turn since the start."""
-
-    @property
-    def wait_seconds(self) -> float:
-        """How long whoever waits longest for a sync has waited."""
-
-
-@final
-class StoreFigures:
-    """Reads every figure; to be used on the loop."""
-
-    def __init__(self, broker: Broker, ticks: Ticks) -> None:
-        self._broker = broker
-        self._ticks = ticks
-        self._logs = {"messages": broker.store}
-        if broker.pager.paging is not None:
-            self._logs["paging"] = broker.pager.paging
-
-    def read(self) -> list[Metric]:
-        """Return the figures as they are now."""
-        return [
-            *self._counters(),
-            self._sync_seconds(),
-            *self._garbage(),
-            *self._waiting(),
-            *self._memory(),
-        ]
-
-    def _counters(self) -> Iterator[Metric]:
-        for name, text, attribute in _COUNTERS:
-            family = CounterMetricFamily(f"amqpd_store_{name}", text, labels=["log"])
-            for log, store in self._logs.items():
-                family.add_metric([log], getattr(store.statistics, attribute))
-            yield family
-
-    def _sync_seconds(self) -> Metric:
-        """The paging log is never synced."""
-        statistics = self._broker.store.statistics
-        family = HistogramMetricFamily(
-            "amqpd_store_sync_seconds", "How long writing and syncing the log took."
-        )
-        buckets = [
-            ("+Inf" if bound == math.inf else str(bound), count)
-            for bound, count in statistics.syncs_within()
-        ]
-        family.add_metric([], buckets, statistics.sync_seconds)
-        return family
-
-    def _garbage(self) -> Iterator[Metric]:
-        sizes = _gauge("log_bytes", "Size of all segments.", "log")
-        ratios = _gauge("garbage_ratio", "Share that nobody needs.", "log")
-        for log, store in self._logs.items():
-            size = int(store.maintenance.log_size)
-            garbage = int(store.maintenance.garbage_size)
-            sizes.add_metric([log], size)
-            ratios.add_metric([log], garbage / max(1, size))
-        yield sizes
-        yield ratios
-
-    def _waiting(self) -> Iterator[Metric]:
-        yield _value(
-            "confirms_waiting",
-            "Confirms, commits and purges that wait for a sync.",
-            int(self._broker.durability.waiting_count),
-        )
-        yield _value(
-            "confirm_wait_seconds",
-            "How long the one that waits longest has waited.",
-            self._ticks.wait_seconds,
-        )
-        yield _value(
-            "turn_max_seconds",
-            "The longest turn of the loop since the start.",
-            self._ticks.turn_seconds_max,
-        )
-
-    def _memory(self) -> Iterator[Metric]:
-        use, budgets = self._broker.pager.use, self._broker.pager.budgets
-        family = _gauge("memory_bytes", "What ready messages take in memory.", "kept")
-        family.add_metric(["in_log"], int(use.stored))
-        family.add_metric(["in_memory_only"], int(use.unstored))
-        yield family
-        family = _gauge("memory_budget_bytes", "What they may take.", "of")
-        family.add_metric(["in_log"], int(budgets.cold))
-        family.add_metric(["all"], int(budgets.total))
-        yield family
-
-
-def _gauge(name: str, text: str, label: str) -> GaugeMetricFamily:
-    return GaugeMetricFamily(f"amqpd_store_{name}", text, labels=[label])
-
-
-def _value(name: str, text: str, value: float) -> GaugeMetricFamily:
-    return GaugeMetricFamily(f"amqpd_store_{name}", text, value=value)
 
 
 @final

@@ -10,10 +10,12 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Protocol
 
 from amqpd.broker.broker import Broker
 from amqpd.broker.queue import Queue
 from amqpd.http.kept_texts import KeptTexts
+from amqpd.http.node_port import NodePort
 
 
 @dataclass(frozen=True)
@@ -38,12 +40,28 @@ class Identity:
     started_ms: int
 
 
+class Ticks(Protocol):
+    """What drives the broker, as far as it is measured."""
+
+    def now_ms(self) -> int:
+        """The time."""
+
+    @property
+    def turn_seconds_max(self) -> float:
+        """The longest turn since the start."""
+
+    @property
+    def wait_seconds(self) -> float:
+        """How long whoever waits longest for a sync has waited."""
+
+
 @dataclass
 class Room:
     """What every handler may use."""
 
     broker: Broker
     identity: Identity
+    node: NodePort
     #: The time, as the broker is told it.
     now_ms: Callable[[], int]
     #: Something was changed, published or closed: the loop has a turn to do.
@@ -53,6 +71,8 @@ class Room:
     body_size_max: int
     #: How many file descriptors are open, and how many may be.
     descriptors: Callable[[], tuple[int, int]]
+    #: Turns and waits, for the metrics.
+    ticks: Ticks
     listeners: list[Listener] = field(default_factory=list)
     #: Of all that is said of queues in lists.
     queue_texts: KeptTexts[Queue] = field(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from amqpd.http import node_control
 from amqpd.http.api import (
     bindings,
     channels,
@@ -18,6 +19,7 @@ from amqpd.http.api import (
     health,
     limits,
     messages,
+    metrics,
     nodes,
     overview,
     parameters,
@@ -42,6 +44,7 @@ ENDPOINTS: Final[tuple[Endpoint, ...]] = (
     *queues.ENDPOINTS,
     *bindings.ENDPOINTS,
     *messages.ENDPOINTS,
+    *metrics.ENDPOINTS,
     *connections.ENDPOINTS,
     *channels.ENDPOINTS,
     *consumers.ENDPOINTS,
@@ -49,4 +52,5 @@ ENDPOINTS: Final[tuple[Endpoint, ...]] = (
     *parameters.ENDPOINTS,
     *limits.ENDPOINTS,
     *definitions.ENDPOINTS,
+    *node_control.ENDPOINTS,
 )

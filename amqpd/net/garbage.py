@@ -40,3 +40,9 @@ class GarbageRounds:
         gc.collect()
         seconds = time.perf_counter() - started
         self.due_s = now_s + max(PAUSE_SECONDS_MIN, PAUSE_PER_SECOND * seconds)
+
+
+def forget_frozen() -> None:
+    """Let go of what was to live as long as the process, and does not."""
+    gc.unfreeze()
+    gc.collect()

@@ -59,18 +59,34 @@ class Server:
         Raises:
             ListenFailed: an address is taken or not there.
         """
+        await self.resume()
+        self.ticker.start_sweep(self._clients)
+
+    def suspend(self) -> None:
+        """Listen no more; who is connected stays."""
+        for listener in self._listeners:
+            listener.close()
+        self._listeners.clear()
+        self.addresses.clear()
+
+    async def resume(self) -> None:
+        """Listen, on the same port as before.
+
+        Raises:
+            ListenFailed: an address is taken or not there.
+        """
+        if self._listeners:
+            return
         for host in self._hosts:
             if host == "localhost":
                 await self._listen(LOOPBACKS[0], False)
                 await self._listen(LOOPBACKS[1], True)
             else:
                 await self._listen(host, False)
-        self.ticker.start_sweep(self._clients)
 
     async def stop(self, reason: str) -> None:
         """Say goodbye to every client, then wait for the disk."""
-        for listener in self._listeners:
-            listener.close()
+        self.suspend()
         text = f"broker forced connection closure with reason '{reason}'"
         self._close_all(ConnectionForced(text))
         deadline = self._loop.time() + FAREWELL_SECONDS

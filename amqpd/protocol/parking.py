@@ -75,25 +75,24 @@ class Parking:
         self._alarms = alarms
         self._body_size_max: i64 = body_size_max
         self._size: i64 = 0
+        # The part of it that is complete.
+        self._whole_size: i64 = 0
         self._channels: dict[int, ParkedChannel] = {}
 
     @property
     def is_full(self) -> bool:
         """Whether the socket is not to be read."""
-        if self._size < PARKED_SIZE_MAX and (
-            self._size == 0 or self._alarms.parked_size < PARKED_TOTAL_MAX
-        ):
+        if not self._whole_size:
+            # If anything, a first message that is larger than may be: let it come in.
             return False
-        # If none, the first message is larger than what may be parked: it comes in.
-        return any([parked.whole for parked in self._channels.values()])  # noqa: C419
+        return (
+            self._size >= PARKED_SIZE_MAX
+            or self._alarms.parked_size >= PARKED_TOTAL_MAX
+        )
 
     def numbers(self) -> list[int]:
         """The channels that have something parked."""
         return list(self._channels)
-
-    def has(self, number: i64) -> bool:
-        """Whether a channel has something parked."""
-        return number in self._channels
 
     def offer(
         self,
@@ -117,6 +116,7 @@ class Parking:
         if verdict == PARKED:
             parked.frames += frame
             if parked.due == DUE_METHOD:
+                self._whole_size += len(parked.frames) - parked.whole
                 parked.whole = len(parked.frames)
             self._size += len(frame)
             self._alarms.parked_size += len(frame)
@@ -140,6 +140,7 @@ class Parking:
     def _take(self, number: i64) -> ParkedChannel:
         parked = self._channels.pop(number)
         self._size -= len(parked.frames)
+        self._whole_size -= parked.whole
         self._alarms.parked_size -= len(parked.frames)
         return parked
 

@@ -29,6 +29,7 @@ ADMIN: Final = Need.ADMINISTRATOR
 
 #: Endpoint -> what it takes.
 ROWS: Final[dict[str, Need]] = {
+    "GET /metrics": MONITOR,
     "GET /api/aliveness-test/{vhost}": VHOST,
     "GET /api/all-configuration": ADMIN,
     "POST /api/all-configuration": ADMIN,
@@ -168,6 +169,12 @@ ROWS: Final[dict[str, Need]] = {
     "POST /api/vhosts/{vhost}/start/{node}": ADMIN,
     "GET /api/vhosts/{vhost}/topic-permissions": ADMIN,
     "GET /api/whoami": USER,
+    "PUT /api/amqpd/app": ADMIN,
+    "PUT /api/amqpd/listeners": ADMIN,
+    "PUT /api/amqpd/vm-memory-high-watermark": ADMIN,
+    "PUT /api/amqpd/disk-free-limit": ADMIN,
+    "PUT /api/amqpd/log-level": ADMIN,
+    "GET /api/config/effective": ADMIN,
 }
 
 IN_VHOSTS: Final = [

@@ -12,8 +12,9 @@ import pytest
 from pamqp import commands
 
 from amqpd.broker.pager import MemoryBudgets
-from amqpd.http.prometheus import MetricsEndpoint, StoreFigures
+from amqpd.http.prometheus import MetricsEndpoint
 from amqpd.http.room import Identity
+from amqpd.http.store_metrics import StoreFigures
 from tests.support.connection_pair import Bench
 from tests.support.content import PERSISTENT_PROPERTIES, publish
 
