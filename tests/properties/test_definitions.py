@@ -35,73 +35,64 @@ DEFINITIONS = st.fixed_dictionaries(
 )
 
 
+QUEUE = st.fixed_dictionaries(
+    {
+        "durable": st.booleans(),
+        "auto_delete": st.booleans(),
+        "type": st.just("classic"),
+        "arguments": ARGUMENTS,
+    }
+)
+EXCHANGE = st.fixed_dictionaries(
+    {
+        "type": st.sampled_from(["topic", "fanout", "direct"]),
+        "durable": st.booleans(),
+        "auto_delete": st.booleans(),
+        "internal": st.booleans(),
+        "arguments": ARGUMENTS,
+    }
+)
+POLICY = st.fixed_dictionaries(
+    {
+        "pattern": st.sampled_from(["", "^a", "b$"]),
+        "apply-to": st.sampled_from(["all", "queues", "exchanges"]),
+        "definition": DEFINITIONS,
+        "priority": st.integers(-3, 3),
+    }
+)
+PARAMETER = st.fixed_dictionaries({"component": st.just("shovel"), "value": ARGUMENTS})
+
+
 @st.composite
 def vhost_parts(draw: st.DrawFn, vhost: str) -> dict[str, list[dict[str, Any]]]:
     home = {"vhost": vhost}
-    queues = draw(st.sets(NAMES, max_size=4))
-    exchanges = draw(st.sets(NAMES, max_size=3))
-    sources = st.sampled_from([*sorted(exchanges), "amq.topic"])
-    ends = [*[("queue", name) for name in sorted(queues)], ("exchange", "amq.fanout")]
-    ends += [("exchange", name) for name in sorted(exchanges)]
-    bindings = []
-    for source, end, key in draw(
-        st.sets(st.tuples(sources, st.sampled_from(ends), NAMES), max_size=5)
-    ):
-        bindings.append(
-            {
-                **home,
-                "source": source,
-                "destination_type": end[0],
-                "destination": end[1],
-                "routing_key": key,
-                "arguments": draw(ARGUMENTS),
-            }
-        )
+
+    def named(kind: st.SearchStrategy[dict[str, Any]]) -> list[dict[str, Any]]:
+        names = sorted(draw(st.sets(NAMES, max_size=4)))
+        return [{**home, "name": name, **draw(kind)} for name in names]
+
+    queues, exchanges = named(QUEUE), named(EXCHANGE)
+    sources = [*[one["name"] for one in exchanges], "amq.topic"]
+    ends = [("queue", one["name"]) for one in queues]
+    ends += [("exchange", name) for name in [*sources, "amq.fanout"]]
+    wanted = st.tuples(st.sampled_from(sources), st.sampled_from(ends), NAMES)
+    bindings = [
+        {
+            **home,
+            "source": source,
+            "destination_type": kind,
+            "destination": name,
+            "routing_key": key,
+            "arguments": draw(ARGUMENTS),
+        }
+        for source, (kind, name), key in sorted(draw(st.sets(wanted, max_size=5)))
+    ]
     return {
-        "queues": [
-            {
-                **home,
-                "name": name,
-                "durable": draw(st.booleans()),
-                "auto_delete": draw(st.booleans()),
-                "type": "classic",
-                "arguments": draw(ARGUMENTS),
-            }
-            for name in queues
-        ],
-        "exchanges": [
-            {
-                **home,
-                "name": name,
-                "type": draw(st.sampled_from(["topic", "fanout", "direct"])),
-                "durable": draw(st.booleans()),
-                "auto_delete": draw(st.booleans()),
-                "internal": draw(st.booleans()),
-                "arguments": draw(ARGUMENTS),
-            }
-            for name in exchanges
-        ],
+        "queues": queues,
+        "exchanges": exchanges,
         "bindings": bindings,
-        "policies": [
-            {
-                **home,
-                "name": name,
-                "pattern": draw(st.sampled_from(["", "^a", "b$"])),
-                "apply-to": draw(st.sampled_from(["all", "queues", "exchanges"])),
-                "definition": draw(DEFINITIONS),
-                "priority": draw(st.integers(-3, 3)),
-            }
-            for name in draw(st.sets(NAMES, max_size=3))
-        ],
-        "parameters": [
-            {
-                **home,
-                "component": "shovel",
-                "name": name,
-                "value": draw(ARGUMENTS),
-            }
-            for name in draw(st.sets(NAMES, max_size=2))
-        ],
+        "policies": named(POLICY),
+        "parameters": named(PARAMETER),
     }
 
 
