@@ -33,10 +33,8 @@ def _lister(path: str) -> Callable[[Call], Answer]:
         rows = call.api.get(path, call.vhost, missing=missing)
         if call.is_rabbitmqctl:
             # A text, even in JSON.
-            texts = (as_json(row["definition"], None) for row in rows)
             rows = [
-                {**row, "definition": text}
-                for row, text in zip(rows, texts, strict=True)
+                row | {"definition": as_json(row["definition"], None)} for row in rows
             ]
         return Table(_COLUMNS, rows)
 
