@@ -190,7 +190,7 @@ SETTINGS: Final = (
     Setting("store.sync_interval_ms", Integer(1, 1000), 25),
     Setting("store.garbage_percent", Integer(10, 90), 50),
     Setting("store.garbage_segments", Integer(2, 1000), 3),
-    Setting("memory.cold_budget", Integer(_MIB, 1 << 40), 24 * _MIB),
+    Setting("memory.cold_budget", Integer(_MIB, 1 << 40), 16 * _MIB),
     Setting("memory.total_budget", Integer(_MIB, 1 << 44), None),
 )
 

@@ -46,9 +46,9 @@ from store.segment_index import (
 
 _MIB: Final = 1024 * 1024
 _BLOCKS_JOINED_MAX: Final = _MIB // BLOCK_SIZE
-_BLOCK_CACHE_SIZE: Final = 12 * _MIB
-_DIRECTORY_CACHE_SIZE: Final = 3 * _MIB
-_ENTRY_CACHE_SIZE: Final = 5 * _MIB
+_BLOCK_CACHE_SIZE: Final = 8 * _MIB
+_DIRECTORY_CACHE_SIZE: Final = 2 * _MIB
+_ENTRY_CACHE_SIZE: Final = 4 * _MIB
 _DESCRIPTORS_MAX: Final = 128
 
 # Whole blocks are read as long as no more is read than so many times what is handed

@@ -39,7 +39,7 @@ _BLOCKS_MIN: Final = 4
 _PATHS_MAX: Final = 256
 
 _MIB: Final = 1024 * 1024
-_CACHE_SIZE: Final = 12 * _MIB
+_CACHE_SIZE: Final = 8 * _MIB
 _NO_LIMIT: Final = 1 << 62
 
 _IN_PLACE_BLOCKS_SIZE: Final = 4 * _MIB

@@ -40,7 +40,7 @@ ADMINISTRATOR: Final = "administrator"
 SALT_SIZE: Final = 4
 
 #: Memory that messages may take, where nobody says.
-BUDGETS: Final = MemoryBudgets(24 * MIB, 1024 * MIB)
+BUDGETS: Final = MemoryBudgets(16 * MIB, 1024 * MIB)
 
 
 @final
