@@ -25,7 +25,14 @@ from amqpd.broker.arguments import (
 from amqpd.broker.errors import AmqpError
 from amqpd.broker.exchange import Exchange, check_type, check_type_arguments
 from amqpd.broker.parameter_changes import checked
-from amqpd.broker.parameters import GLOBAL, NO_VHOST, POLICY, USER_LIMITS, Parameter
+from amqpd.broker.parameters import (
+    GLOBAL,
+    NO_VHOST,
+    OPERATOR_POLICY,
+    POLICY,
+    USER_LIMITS,
+    Parameter,
+)
 from amqpd.broker.policy import ParameterInvalid
 from amqpd.broker.queue_changes import QueueProperties
 from amqpd.broker.vhost_metadata import NO_METADATA
@@ -161,9 +168,12 @@ def read_vhost_definitions(parsed: object, vhost: str) -> Definitions:
 def _read_vhost_part(root: Entry, vhost: str | None, found: Definitions) -> None:
     """Read what belongs to virtual hosts: to that one, or to those that are named."""
     for entry in root.entries("parameters"):
+        component = entry.text("component")
         value = entry.fields.get("value")
+        if component == OPERATOR_POLICY:
+            value = _mended(value)
         found.parameters.append(
-            _parameter(entry, _home(entry, vhost), entry.text("component"), value)
+            _parameter(entry, _home(entry, vhost), component, value)
         )
     for entry in root.entries("policies"):
         found.parameters.append(
@@ -175,6 +185,20 @@ def _read_vhost_part(root: Entry, vhost: str | None, found: Definitions) -> None
         found.queues.append(_queue(entry, _home(entry, vhost)))
     for entry in root.entries("bindings"):
         found.bindings.append((_home(entry, vhost), _binding(entry)))
+
+
+def _mended(policy: object) -> object:
+    """Return an operator policy whose definition is an object.
+
+    `rabbitmqctl export_definitions` of RabbitMQ 3.10 writes a list of pairs there.
+    """
+    if not isinstance(policy, dict) or not isinstance(policy.get("definition"), list):
+        return policy
+    try:
+        return {**policy, "definition": dict(policy["definition"])}
+    except (TypeError, ValueError):
+        # Another list, which is refused as it is.
+        return policy
 
 
 def _home(entry: Entry, vhost: str | None) -> str:

@@ -312,6 +312,26 @@ def test_a_payload_can_be_piped_in_whatever_octets_it_has(
     assert first["payload_encoding"] == "base64"
 
 
+def test_a_long_payload_can_be_cut(ctl: Ctl, vhost: str, queue: str) -> None:
+    ctl.done("publish", "-p", vhost, "", queue, "0123456789")
+    [message] = ctl.json("get", "-p", vhost, queue, "--truncate", "4")
+    assert (message["payload"], message["payload_bytes"]) == ("0123", 10)
+
+
+def test_an_exchange_that_is_not_there_is_named(ctl: Ctl, vhost: str) -> None:
+    printed = ctl("publish", "-p", vhost, "nope", "k", "x")
+    assert printed.code != 0
+    assert "no exchange 'nope' in vhost 'v/1'" in printed.err
+
+
+def test_a_queue_in_use_is_kept_if_that_is_asked_for(
+    ctl: Ctl, vhost: str, queue: str, client: RawClient
+) -> None:
+    client.call(1, commands.Basic.Consume(0, queue), commands.Basic.ConsumeOk)
+    assert ctl("delete_queue", "-p", vhost, queue, "--if-unused").code == 69
+    assert ctl.rows("list_queues", "-p", vhost) == [(queue, 0)]
+
+
 def test_a_message_that_no_queue_takes_is_a_failure(ctl: Ctl, vhost: str) -> None:
     printed = ctl("publish", "-p", vhost, "", "nowhere", "x")
     assert printed.code == 65
@@ -368,6 +388,28 @@ def test_all_connections_of_a_virtual_host_are_closed_and_no_others(
             "Closed 2 connections\n",
         )
         assert other.expect_close(0).text == "CONNECTION_FORCED - bye"
+
+
+def test_no_more_connections_are_closed_than_is_said(
+    server: AmqpdServer, ctl: Ctl, vhost: str, client: RawClient
+) -> None:
+    with connected(server, vhost) as second:
+        said = ctl.done("close_all_connections", "-p", vhost, "--limit", "1", "why")
+        assert said == "Closed 1 connections\n"
+        closed = client.next_frame().method
+        assert isinstance(closed, commands.Connection.Close)
+        second.open_channel()
+
+
+def test_a_script_that_names_no_virtual_host_means_the_first_one(
+    server: AmqpdServer, ctl: Ctl, client: RawClient
+) -> None:
+    with connected(server, "") as first:
+        words = ("close_all_connections", "--per-connection-delay", "1", "why")
+        printed = ctl.tool("rabbitmqctl", "-q", *words)
+        assert printed.out == "Closed 1 connections\n"
+        assert first.expect_close(0).code == 320
+        client.open_channel(2)
 
 
 def test_all_connections_of_a_user_are_closed(ctl: Ctl, client: RawClient) -> None:
@@ -479,6 +521,13 @@ def test_what_are_no_definitions_is_not_sent(ctl: Ctl, data: bytes) -> None:
     printed = ctl("import_definitions", stdin=data)
     assert printed.code == 65
     assert "standard input" in printed.err
+
+
+def test_a_file_that_is_too_large_is_refused_with_the_reason(ctl: Ctl) -> None:
+    data = json.dumps({"explanation": "x" * 40_000_000}).encode()
+    printed = ctl("import_definitions", stdin=data)
+    assert printed.code != 0
+    assert "body size limit" in printed.err or "too large" in printed.err
 
 
 # -- completion --------------------------------------------------------------------

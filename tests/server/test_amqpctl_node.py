@@ -135,3 +135,7 @@ def test_a_process_ends_when_it_is_told_to() -> None:
     with AmqpdServer(http=True) as server:
         Ctl(server.http_url).done("shutdown")
         assert server.wait() == 0
+
+
+def test_a_feature_flag_that_there_is_not_cannot_be_enabled(ctl: Ctl) -> None:
+    assert ctl("enable_feature_flag", "nonsense").code == 65

@@ -106,6 +106,13 @@ def test_a_policy_is_a_text_even_in_json(ctl: Ctl, vhost: str) -> None:
     assert policy["definition"] == '{"max-length":10}'
 
 
+def test_the_value_of_a_parameter_is_a_text_too(ctl: Ctl) -> None:
+    ctl.done("set_global_parameter", "mine", '"text"')
+    printed = ctl.tool("rabbitmqctl", "-s", "list_global_parameters")
+    ctl.done("clear_global_parameter", "mine")
+    assert 'mine\t"text"' in printed.lines
+
+
 def test_a_life_of_a_user_is_told_as_rabbitmqctl_tells_it(ctl: Ctl, vhost: str) -> None:
     def told(*words: str) -> list[str]:
         return ok(ctl.tool("rabbitmqctl", *words)).splitlines()

@@ -178,7 +178,11 @@ class Api:
         elif used is not None:
             used.close()
         self._connection = fresh = self._connect()
-        fresh.request(method, target, body, headers)
+        try:
+            fresh.request(method, target, body, headers)
+        except (BrokenPipeError, ConnectionResetError):
+            # Too much for it, say. It may have answered before it hung up.
+            pass
         return fresh.getresponse()
 
     def _connect(self) -> HTTPConnection:

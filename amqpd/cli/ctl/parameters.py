@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from amqpd.cli.ctl.errors import Failure
-from amqpd.cli.ctl.table import Answer, Table
+from amqpd.cli.ctl.table import Answer, Table, as_json
 from amqpd.cli.ctl.verb import Call, Verb, parsed_json
 
 _MISSING: Final = Failure("Parameter does not exist")
@@ -14,7 +14,7 @@ _MISSING: Final = Failure("Parameter does not exist")
 def list_parameters(call: Call) -> Answer:
     """Return the parameters of a virtual host."""
     rows = [row for row in call.api.get("parameters") if row["vhost"] == call.vhost]
-    return Table(("component", "name", "value"), rows)
+    return Table(("component", "name", "value"), _shown(call, rows))
 
 
 def set_parameter(call: Call) -> Answer:
@@ -34,7 +34,14 @@ def clear_parameter(call: Call) -> Answer:
 
 def list_global_parameters(call: Call) -> Answer:
     """Return those that belong to no virtual host."""
-    return Table(("name", "value"), call.api.get("global-parameters"))
+    return Table(("name", "value"), _shown(call, call.api.get("global-parameters")))
+
+
+def _shown(call: Call, rows: list[dict[str, object]]) -> list[dict[str, object]]:
+    """Return rows as they are; for `rabbitmqctl` a value is the text of its JSON."""
+    if not call.is_rabbitmqctl:
+        return rows
+    return [{**row, "value": as_json(row["value"], None)} for row in rows]
 
 
 def set_global_parameter(call: Call) -> Answer:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Final
 
 from amqpd.cli.ctl.errors import EXIT_USAGE, Failure, no_such_vhost
-from amqpd.cli.ctl.table import Answer, Table
+from amqpd.cli.ctl.table import Answer, Table, as_json
 from amqpd.cli.ctl.verb import Call, Option, Verb, json_object
 
 _COLUMNS: Final = ("vhost", "name", "pattern", "apply-to", "definition", "priority")
@@ -32,17 +32,13 @@ def _lister(path: str) -> Callable[[Call], Answer]:
         missing = no_such_vhost(call.vhost)
         rows = call.api.get(path, call.vhost, missing=missing)
         if call.is_rabbitmqctl:
-            rows = [{**row, "definition": _as_text(row["definition"])} for row in rows]
+            # A text, even in JSON.
+            rows = [
+                row | {"definition": as_json(row["definition"], None)} for row in rows
+            ]
         return Table(_COLUMNS, rows)
 
     return list_all
-
-
-def _as_text(definition: object) -> str:
-    """Return a definition as `rabbitmqctl` has it: a text even in JSON."""
-    import json
-
-    return json.dumps(definition, separators=(",", ":"))
 
 
 def _setter(path: str, apply_to: str) -> Callable[[Call], Answer]:

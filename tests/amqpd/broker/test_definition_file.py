@@ -132,6 +132,25 @@ def test_topic_permissions_are_read() -> None:
     assert (found.write, found.read) == ("w", "r")
 
 
+def operator_policy(definition: object) -> dict[str, object]:
+    value = {"pattern": "^q", "definition": definition, "apply-to": "queues"}
+    return {"vhost": "/", "component": "operator_policy", "name": "o", "value": value}
+
+
+def test_an_operator_policy_may_have_pairs_as_rabbitmqctl_exports_them() -> None:
+    parameter = operator_policy([["max-length", 5], ["expires", 1000]])
+    found = read_definitions({"parameters": [parameter]})
+    [value] = [one.value for one in found.parameters]
+    assert isinstance(value, dict)
+    assert value["definition"] == {"max-length": 5, "expires": 1000}
+
+
+@pytest.mark.parametrize("definition", [[1], [["a"]], ["ab", 3], [[[], 1]]])
+def test_an_operator_policy_with_another_list_is_refused(definition: object) -> None:
+    text = refusal("parameters", operator_policy(definition))
+    assert text.startswith("parameters[0]: definition should be an object")
+
+
 def test_parameters_and_policies_are_values() -> None:
     shovel = {"component": "shovel", "vhost": "/", "name": "s", "value": {"a": 1}}
     policy = {
