@@ -1,7 +1,8 @@
 """What the broker calls in the rooms before it, on the data plane.
 
 They are traits that the front room's classes inherit: compiled, a call costs what a
-method call costs. `Step` is a plain protocol: it is used once per disk operation.
+method call costs. `Step` and `SecretWaiter` are plain protocols: a call for each disk
+operation, or login, may cost what it likes.
 """
 
 from typing import Protocol
@@ -31,13 +32,11 @@ class AlarmWaiter:
         raise NotImplementedError
 
 
-@trait
-class SecretWaiter:
-    """Who waits for the verdict on a password."""
+class SecretWaiter(Protocol):
+    """Who waits for the verdict on a password, once for a connection."""
 
     def on_secret_checked(self, is_right: bool) -> None:
         """It is there."""
-        raise NotImplementedError
 
 
 class Step(Protocol):

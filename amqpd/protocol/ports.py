@@ -11,11 +11,10 @@ from mypy_extensions import i64
 from pamqp.base import Frame
 
 from amqpd.broker.errors import AmqpError
-from amqpd.broker.ports import SecretWaiter
 from amqpd.broker.session import Session
 
 
-class ConnectionFace(SecretWaiter):
+class ConnectionFace:
     """A connection, as its channels, the handshake and the loop need it."""
 
     def __init__(self) -> None:
@@ -38,6 +37,10 @@ class ConnectionFace(SecretWaiter):
 
     def can_be_cancelled(self) -> bool:
         """Whether the client understands basic.cancel from the server."""
+        raise NotImplementedError
+
+    def on_secret_checked(self, is_right: bool) -> None:
+        """The password that it waits for has been verified."""
         raise NotImplementedError
 
     def on_renewed(self) -> None:

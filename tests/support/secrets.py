@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from amqpd.broker.ports import SecretWaiter
 from amqpd.broker.secret_checks import SecretChecks
 
 
-class Verdicts(SecretWaiter):
+class Verdicts:
     """Remembers what it is told."""
 
     def __init__(self) -> None:
