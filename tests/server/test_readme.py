@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
@@ -15,6 +16,8 @@ import amqpd
 from amqpd.config import load
 from amqpd.settings import SETTINGS
 from amqpd.testing import amqpd_server
+from tests.conformance.compare import TABLE
+from tests.conformance.differences_list import as_list, shown_in
 
 README: Final = Path(__file__).parent.parent.parent / "README.md"
 HOME: Final = str(Path(amqpd.__file__).resolve().parent.parent)
@@ -72,3 +75,8 @@ def test_the_configuration_names_every_setting_with_its_default(
         if setting.key not in OF_THE_MACHINE:
             value = getattr(loaded.config, setting.field)
             assert value == setting.default, setting.key
+
+
+def test_the_differences_are_those_of_the_table() -> None:
+    rows = tomllib.loads(TABLE.read_text(encoding="utf-8"))["difference"]
+    assert shown_in(README.read_text(encoding="utf-8")) == as_list(rows)
