@@ -2,8 +2,9 @@
 
 `index.toml` has a row for each thing that the broker does, and the tests that show it.
 A test that exists proves nothing: it may be deselected, be renamed or fail. So
-`RowCheck`, a pytest plugin that `tests/conftest.py` registers, collects what passed and
-fails a complete run of `tests/server` and `interop` in which a row lacks a test:
+`RowCheck`, a pytest plugin that `tests/conftest.py` brings in, collects what passed and
+fails a complete run of `tests/server` and `interop` in which a row lacks a test. Of
+several processes only the one that started the others looks:
 
     [[row]]
     section = "queues"
@@ -119,11 +120,20 @@ class RowCheck:
             )
 
 
+def hold_against(config: pytest.Config, index: Path) -> None:
+    """Hold a run against an index; one of several processes has only a part of it."""
+    if not hasattr(config, "workerinput"):
+        config.pluginmanager.register(RowCheck(config, index), "amqpd-row-check")
+
+
 def _asks_for_everything(config: pytest.Config) -> bool:
     """Say whether the command line names the folders, or what they are in, whole."""
     asked = {(config.invocation_params.dir / arg).resolve() for arg in config.args}
     wanted = [(config.rootpath / folder).resolve() for folder in FOLDERS]
-    chosen = ("ignore", "ignore_glob", "lf", "collectonly", "stepwise")
+    chosen = (
+        *("ignore", "ignore_glob", "deselect", "keyword"),
+        *("lf", "collectonly", "stepwise"),
+    )
     return all(asked & {folder, *folder.parents} for folder in wanted) and not any(
         config.getoption(option, None) for option in chosen
     )

@@ -12,11 +12,10 @@ pytest_plugins = ["pytester"]
 
 CONFTEST = """
 from pathlib import Path
-from tests.conformance.row_index import RowCheck
+from tests.conformance.row_index import hold_against
 
 def pytest_configure(config):
-    index = Path(__file__).with_name("index.toml")
-    config.pluginmanager.register(RowCheck(config, index))
+    hold_against(config, Path(__file__).with_name("index.toml"))
 """
 SUITE = """
 import pytest
@@ -107,6 +106,22 @@ def test_an_index_whose_tests_passed_is_fine(
     (suite.path / "index.toml").write_text(row("it works", entry))
     result = suite.runpytest_inprocess("tests/server", "interop")
     assert result.ret == pytest.ExitCode.OK
+
+
+@pytest.mark.parametrize(
+    ("entry", "code"),
+    [
+        ("interop/pika/test_pika.py", pytest.ExitCode.OK),
+        ("tests/server/test_none.py", pytest.ExitCode.TESTS_FAILED),
+    ],
+)
+def test_a_run_in_two_processes_is_one_run(
+    suite: pytest.Pytester, entry: str, code: pytest.ExitCode
+) -> None:
+    (suite.path / "index.toml").write_text(row("it works", entry))
+    folders = ("tests/server", "interop")
+    result = suite.runpytest_inprocess(*folders, "-n", "2")
+    assert result.ret == code
 
 
 def test_a_test_that_failed_shows_nothing(suite: pytest.Pytester) -> None:
