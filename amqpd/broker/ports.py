@@ -1,8 +1,8 @@
 """What the broker calls in the rooms before it, on the data plane.
 
 They are traits that the front room's classes inherit: compiled, a call costs what a
-method call costs. `Step` and `SecretWaiter` are plain protocols: a call for each disk
-operation, or login, may cost what it likes.
+method call costs. The others are plain protocols: a call for each alarm, login or disk
+operation may cost what it likes.
 """
 
 from typing import Protocol
@@ -23,13 +23,11 @@ class DurabilityWaiter:
         raise NotImplementedError
 
 
-@trait
-class AlarmWaiter:
+class AlarmWaiter(Protocol):
     """Who publishes, and so waits as long as an alarm is on."""
 
     def on_alarms_over(self) -> None:
         """No resource is short any more."""
-        raise NotImplementedError
 
 
 class SecretWaiter(Protocol):

@@ -24,7 +24,6 @@ from amqpd.broker.errors import (
     NotImplementedHere,
     UnexpectedFrame,
 )
-from amqpd.broker.ports import AlarmWaiter
 from amqpd.broker.session import Session
 from amqpd.protocol.channel import Channel
 from amqpd.protocol.control import ConnectionOptions, Control
@@ -81,7 +80,7 @@ ACCESS_REQUEST_OK: Final = b"\x00\x1e\x00\x0b\x00\x01"
 
 
 @final
-class Connection(ConnectionFace, AlarmWaiter):
+class Connection(ConnectionFace):
     """One client's connection."""
 
     def __init__(

@@ -5,12 +5,11 @@ from __future__ import annotations
 import pytest
 
 from amqpd.broker.alarms import DISK, DURATION_MIN_MS, MEMORY, Alarms, ResourceLimit
-from amqpd.broker.ports import AlarmWaiter
 
 GIB = 1 << 30
 
 
-class Waiting(AlarmWaiter):
+class Waiting:
     """Counts how often it was told that the alarms are over."""
 
     def __init__(self) -> None:
