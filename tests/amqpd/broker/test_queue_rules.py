@@ -31,3 +31,9 @@ def test_rules_are_alike_if_they_say_the_same() -> None:
     rules = under({"x-max-length": 3}, max_length=5)
     assert rules.has_effect_of(QueueRules({"x-max-length": 3}))
     assert not rules.has_effect_of(under({"x-max-length": 3}, max_length=2))
+
+
+def test_a_policy_makes_what_comes_back_wait() -> None:
+    rules = under({}, delayed_retry_type="all", delayed_retry_min=5)
+    assert [rules.limits.retry_delay_ms(count, True) for count in (1, 2)] == [5, 10]
+    assert rules.limits.counts_deliveries
