@@ -30,6 +30,12 @@ DISK: Final = "disk"
 MEMORY_WATERMARK: Final = 0.6
 DISK_FREE_LIMIT: Final = 50_000_000
 
+#: What connections may park together. Under a memory alarm it is a share of the limit,
+#: or what is parked could keep the alarm on that it waits for.
+PARKED_MAX: Final[i64] = 64 * 1024 * 1024
+PARKED_LEAST: Final[i64] = 8 * 1024 * 1024
+PARKED_SHARE: Final = 8
+
 #: How long an alarm lasts at least, unless a limit is changed.
 DURATION_MIN_MS: Final = 1_000
 
@@ -73,6 +79,8 @@ class Alarms:
         self._now_ms = 0
         # In order, and each once.
         self._waiting: dict[AlarmWaiter, None] = {}
+        # What all connections may park.
+        self.parked_max: i64 = PARKED_MAX
 
     # -- what there is --------------------------------------------------------
 
@@ -125,6 +133,10 @@ class Alarms:
         if free is not None:
             self._set(DISK, free < self.disk_limit, duration_min_ms)
         self.is_on = bool(self._since_ms)
+        self.parked_max = PARKED_MAX
+        if self.has(MEMORY):
+            share: i64 = min(self.memory_limit // PARKED_SHARE, int(PARKED_MAX))
+            self.parked_max = max(PARKED_LEAST, share)
         if not self.is_on and self._waiting:
             waiting = list(self._waiting)
             self._waiting.clear()

@@ -26,6 +26,9 @@ from amqpd.process import (
 logger = logging.getLogger("amqpd.resources")
 
 LOOK_MS: Final = 20
+#: Near the limit it is taken every turn or two: ten producers fill so much in 100 ms.
+NEAR_MS: Final = 2
+NEAR_SIZE: Final = 64 * 1024 * 1024
 #: Descriptors that clients do not get: the logs must be able to open files.
 RESERVED_MAX: Final = 100
 #: How often a shortage of descriptors is looked at, and told.
@@ -62,7 +65,10 @@ class ResourceWatch:
                 open_descriptors() >= self.descriptors_for_clients
             )
         before = alarms.resources()
-        alarms.on_measured(resident_size(), self._disk_free(), now_ms)
+        used = resident_size()
+        if used + NEAR_SIZE > alarms.memory_limit:
+            self._look_ms = now_ms + NEAR_MS
+        alarms.on_measured(used, self._disk_free(), now_ms)
         is_short = alarms.has(MEMORY)
         self._budgets.fit(alarms.memory_limit, is_short)
         if is_short and now_ms >= self._trim_ms:

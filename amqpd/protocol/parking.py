@@ -24,9 +24,8 @@ from mypy_extensions import i64
 from amqpd.broker.alarms import Alarms
 from amqpd.wire.frames import HEAD_SIZE, HEADER, METHOD, OVERHEAD
 
-#: From here on the socket is not read: of a connection, of all together.
+#: From here on the socket is not read. What all may park is the alarms' to say.
 PARKED_SIZE_MAX: Final[i64] = 1024 * 1024
-PARKED_TOTAL_MAX: Final[i64] = 64 * 1024 * 1024
 
 # What becomes of a frame: it is parked, it goes past what is parked, or it goes when
 # all that is parked has run.
@@ -87,7 +86,7 @@ class Parking:
             return False
         return (
             self._size >= PARKED_SIZE_MAX
-            or self._alarms.parked_size >= PARKED_TOTAL_MAX
+            or self._alarms.parked_size >= self._alarms.parked_max
         )
 
     def numbers(self) -> list[int]:

@@ -131,3 +131,17 @@ def test_each_change_is_told(alarms: Alarms, caplog: pytest.LogCaptureFixture) -
     assert "memory alarm: 7516192768 octets of memory are used" in caplog.text
     assert "disk alarm: 1 octets are free" in caplog.text
     assert "disk alarm is over" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("limit", "expected_mib"), [(0, 8), (80 << 20, 10), (10 << 30, 64)]
+)
+def test_what_may_be_parked_is_a_share_of_little_memory(
+    alarms: Alarms, limit: int, expected_mib: int
+) -> None:
+    alarms.on_measured(limit + 1, 0, 0)
+    assert alarms.parked_max == 64 << 20
+    alarms.set_memory_watermark(ResourceLimit(limit))
+    assert alarms.parked_max == expected_mib << 20
+    alarms.set_memory_watermark(ResourceLimit(limit + 1))
+    assert alarms.parked_max == 64 << 20

@@ -9,6 +9,8 @@ import pytest
 from amqpd.broker.alarms import DISK, MEMORY, ResourceLimit
 from amqpd.net.resources import (
     LOOK_MS,
+    NEAR_MS,
+    NEAR_SIZE,
     RESERVED_MAX,
     SHORTAGE_MS,
     ResourceWatch,
@@ -41,6 +43,19 @@ def test_a_look_is_taken_when_it_is_time(bench: Bench, watch: ResourceWatch) -> 
     assert bench.broker.alarms.memory_used is None
     watch.look(1000 + LOOK_MS)
     assert bench.broker.alarms.memory_used is not None
+
+
+def test_near_the_limit_looks_follow_each_other(
+    bench: Bench, watch: ResourceWatch
+) -> None:
+    alarms = bench.broker.alarms
+    watch.look(1000)
+    assert alarms.memory_used is not None
+    alarms.set_memory_watermark(ResourceLimit(alarms.memory_used + NEAR_SIZE // 2))
+    watch.look(1000 + LOOK_MS)
+    alarms.memory_used = None
+    watch.look(1000 + LOOK_MS + NEAR_MS)
+    assert alarms.memory_used is not None
 
 
 def test_a_look_says_whether_an_alarm_came(bench: Bench, watch: ResourceWatch) -> None:

@@ -7,7 +7,7 @@ from pamqp import base, commands
 
 from amqpd.broker.alarms import ResourceLimit
 from amqpd.broker.errors import ConnectionForced
-from amqpd.protocol.parking import PARKED_SIZE_MAX, PARKED_TOTAL_MAX
+from amqpd.protocol.parking import PARKED_SIZE_MAX
 from tests.support.connection_pair import Bench, ConnectionPair, method
 from tests.support.content import (
     BODY,
@@ -331,7 +331,7 @@ def test_what_all_connections_park_is_bounded(
     bench: Bench, alarmed: ConnectionPair
 ) -> None:
     alarmed.send(publish("q", b"x"))
-    bench.broker.alarms.parked_size += PARKED_TOTAL_MAX
+    bench.broker.alarms.parked_size += bench.broker.alarms.parked_max
     assert not alarmed.connection.may_read()
     another = bench.connect()
     assert another.connection.may_read()
