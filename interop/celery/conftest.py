@@ -90,8 +90,11 @@ def application(name: str, amqp_url: str, queue: str) -> Iterator[ModuleType]:
             f"{queue}-event",
         ):
             channel.exchange_delete(name)
-    # It keeps connections, for whose answer the broker would wait when it stops.
-    module.app.backend.result_consumer.stop()
+    # It keeps connections, for whose answer the broker would wait when it stops; only
+    # who has asked for a result has one.
+    results = module.app.backend.result_consumer
+    if results._connection is not None:
+        results.stop()
     module.app.pool.force_close_all()
     module.app.close()
 

@@ -17,7 +17,7 @@ from pamqp.commands import Basic, Exchange
 from amqpd.testing import AmqpdServer
 from tests.support.content import short_string, string_array, with_headers
 from tests.support.delayed import delay_entry, delayed_properties
-from tests.support.raw_client import Endpoint, Message, channel_closed
+from tests.support.raw_client import Endpoint, Message, RawClient, channel_closed
 from tests.support.wiring import Wiring
 
 DELAYED = "x-delayed-message"
@@ -35,6 +35,13 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AmqpdServer]:
 def broker(server: AmqpdServer) -> Endpoint:
     """Our own broker, whatever the others are tested with."""
     return Endpoint.from_url(server.url)
+
+
+@pytest.fixture(scope="module")
+def janitor(broker: Endpoint) -> Iterator[RawClient]:
+    """Who deletes what tests leave there."""
+    with RawClient(broker) as janitor:
+        yield janitor.open().open_channel()
 
 
 def delayed(wiring: Wiring, kind: str = "direct", **more: object) -> str:

@@ -36,6 +36,13 @@ def broker(server: AmqpdServer) -> Endpoint:
     return Endpoint.from_url(server.url)
 
 
+@pytest.fixture(scope="module")
+def janitor(broker: Endpoint) -> Iterator[RawClient]:
+    """Who deletes what tests leave there."""
+    with RawClient(broker) as janitor:
+        yield janitor.open().open_channel()
+
+
 def declare(client: RawClient, name: str, **more: object) -> None:
     table: Any = {**RETRY, **{f"x-{key.replace('_', '-')}": more[key] for key in more}}
     method = Queue.Declare(0, name, durable=True, arguments=table)
