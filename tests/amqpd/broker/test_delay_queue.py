@@ -467,7 +467,7 @@ def test_an_exchange_may_be_deleted_while_its_messages_are_read(
 
 
 def useless(delayed: DelayedExchange, delay_ms: int) -> None:
-    """Have a message wait that no client can send: its header goes on behind its end."""
+    """Have a message wait that no client can send: its header is too long."""
     content = content_of(b"", delayed_properties(delay_ms))
     size = int.from_bytes(content[3:7]) + 1
     end = 7 + size - 1
