@@ -100,7 +100,7 @@ class DelayQueue(Queue):
         # What is due and not sent on, in order: something before it is cold. What of it
         # is being read, and what of that was in memory all the same.
         self._due: deque[int] = deque()
-        self._reading: list[int] = []
+        self._reading: deque[int] = deque()
         self._at_hand: dict[int, Reference] = {}
         # After a restart: what was not looked at yet.
         self._scan_first: i64 = 1
@@ -324,6 +324,8 @@ class DelayQueue(Queue):
         """Plan to read what is due, else what was not looked at; None for neither."""
         if self.is_deleted or self.is_loading:
             return None
+        # What was read in vain, if it was, is to be read again.
+        self._line_up_again()
         if self._due:
             load = self._plan_due()
         elif self._scan_first <= self._scan_last:
@@ -333,6 +335,11 @@ class DelayQueue(Queue):
             return None
         self.is_loading = True
         return load
+
+    def _line_up_again(self) -> None:
+        """What was being read has not come."""
+        self._due.extendleft(reversed(self._reading))
+        self._reading.clear()
 
     def _plan_due(self) -> ColdLoad:
         cold: list[int] = []
@@ -379,42 +386,48 @@ class DelayQueue(Queue):
         self.is_loading = False
         if self.is_deleted:
             return True
-        reading = self._reading
-        self._reading = []
         if found.error is not None:
-            self._due.extendleft(reversed(reading))
+            self._line_up_again()
             return False
-        if reading:
+        if self._reading:
             references = found.references(self, _NO_HOLES, 0, _NONE_RETURNED)
-            self._take_due(reading, references, found.next_first)
+            self._take_due(references, found.next_first)
         else:
             self._take_scanned(found.stored, found.next_first)
         self._want()
         return True
 
-    def _take_due(
-        self, reading: list[int], references: list[Reference], next_first: i64
-    ) -> None:
+    def _take_due(self, references: list[Reference], next_first: i64) -> None:
         read = {int(reference.seq): reference for reference in references}
+        come: deque[int] = deque()
         unread: list[int] = []
-        for entry in reading:
+        for entry in self._reading:
             seq = entry >> 1
+            if seq in read or seq in self._at_hand or seq < next_first:
+                come.append(entry)
+            else:
+                unread.append(entry)
+        self._due.extendleft(reversed(unread))
+        self._reading = come
+        while come:
+            # Each once, whatever may be raised: the others are lined up again then.
+            seq = come.popleft() >> 1
             reference = self._at_hand.pop(seq, None) or read.get(seq)
             if reference is not None:
                 self._send(reference, self._timers.now_ms)
-            elif seq >= next_first:
-                unread.append(entry)
             elif seq in self._refused:
                 self._refused.discard(seq)
             else:
                 # Damaged: the pager has told of it.
                 self.delayed_count -= 1
-        self._due.extendleft(reversed(unread))
         self._ring_at(self._timers.now_ms)
 
     def _take_scanned(self, entries: list[StoredMessage], next_first: i64) -> None:
         now_ms = self._timers.now_ms
         for entry in entries:
+            # Each once, whatever may be raised: the next scan begins behind it.
+            self._scan_first = entry.seq + 1
+            self._unscanned_count -= 1
             due_ms = due_ms_of(entry.content, entry.enqueued_ms)
             if due_ms <= now_ms:
                 message = message_of(entry)
@@ -422,7 +435,6 @@ class DelayQueue(Queue):
                 self._send(Reference(self, message, entry.seq), now_ms)
             else:
                 self._plan(due_ms, entry.seq, True)
-        self._unscanned_count -= len(entries)
         self._scan_first = next_first
         if self._scan_first > self._scan_last and self._unscanned_count:
             logger.error(

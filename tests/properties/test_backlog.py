@@ -275,7 +275,7 @@ class BacklogAgainstDict(RuleBasedStateMachine):
                 self.load(7)
             elif self.backlog.is_split:
                 self.backlog.join()
-        assert (self.use.stored, self.use.unstored) == (0, 0)
+        assert (self.use.stored, self.use.loaded, self.use.unstored) == (0, 0, 0)
         assert (self.backlog.count, self.backlog.size) == (0, 0)
 
 

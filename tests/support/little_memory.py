@@ -95,3 +95,9 @@ def used(bench: Bench) -> tuple[int, int]:
     """What messages in memory cost: of the log's, of all others."""
     use = bench.broker.pager.use
     return int(use.stored), int(use.unstored)
+
+
+def is_nothing_used(bench: Bench) -> bool:
+    """Whether no message takes memory, by every count that there is."""
+    use = bench.broker.pager.use
+    return (use.stored, use.loaded, use.unstored, use.unacked) == (0, 0, 0, 0)

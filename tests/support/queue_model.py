@@ -28,6 +28,7 @@ from tests.support.deliveries import (
     message_with_priority,
     persistent_message,
 )
+from tests.support.little_memory import is_nothing_used
 
 # A window is some ten messages of this size.
 BODY_SIZE: Final = 1500
@@ -254,7 +255,7 @@ class QueueAndModel:
         while self.out:
             self.do("ack", 0)
         pager = self.bench.broker.pager
-        assert (pager.use.stored, pager.use.unstored) == (0, 0)
+        assert is_nothing_used(self.bench)
         self.bench.page_out()
         assert not pager.is_over
 

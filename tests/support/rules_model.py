@@ -22,6 +22,7 @@ from amqpd.broker.delivery import Reference
 from amqpd.broker.pager import MemoryBudgets
 from amqpd.broker.queue import Queue
 from tests.support.connection_pair import Bench
+from tests.support.little_memory import is_nothing_used
 from tests.support.ruled import RuledQueues, body_of, headers_of
 
 PLENTY: Final = MemoryBudgets(1 << 40, 1 << 40)
@@ -324,3 +325,6 @@ class RuledQueueAndModel:
         while self.now.ready:
             self.get(0)
         assert self.queue().get(True) is None
+        while self.now.out:
+            self.ack(0)
+        assert is_nothing_used(self.bench)

@@ -11,10 +11,12 @@ import pytest
 from amqpd.broker.cold_load import ColdLoad
 from amqpd.broker.delay_queue import READ_MAX, RELEASE_MAX, RETRY_MS
 from amqpd.broker.due_times import FRESH_MAX
+from amqpd.broker.message import Message
 from amqpd.broker.pager import WINDOW_MIN, MemoryBudgets
 from amqpd.broker.timers import NEVER_MS
+from amqpd.wire.properties import HAS_HEADERS, PERSISTENT
 from tests.support.connection_pair import Bench
-from tests.support.content import publish
+from tests.support.content import content_of, publish
 from tests.support.delayed import DelayedExchange, delayed_properties
 from tests.support.little_memory import NOTHING, PLENTY, UnreadableDisk, used
 
@@ -462,6 +464,47 @@ def test_an_exchange_may_be_deleted_while_its_messages_are_read(
     assert little.bodies() == []
     assert room.begin_load() is None
     assert room.on_due(little.bench.now_ms) == NEVER_MS
+
+
+def useless(delayed: DelayedExchange, delay_ms: int) -> None:
+    """Have a message wait that no client can send: its header is too long."""
+    content = content_of(b"", delayed_properties(delay_ms))
+    size = int.from_bytes(content[3:7]) + 1
+    end = 7 + size - 1
+    content = content[:3] + size.to_bytes(4) + content[7:end] + b"\0" + content[end:]
+    now_ms = delayed.bench.now_ms
+    facts = PERSISTENT | HAS_HEADERS
+    delayed.room.publish(Message(b"\1x\1k\xce", content, None, facts, now_ms))
+
+
+def test_what_is_read_with_a_message_of_no_use_is_not_forgotten(
+    little: DelayedExchange, caplog: pytest.LogCaptureFixture
+) -> None:
+    useless(little, 1000)
+    little.publish(b"cold", 1000)
+    page_out(little)
+    pager = little.bench.broker.pager
+    end_reading(little, begin_reading(little, 1000))
+    assert "messages that were read cannot be used, retrying" in caplog.text
+    assert little.count == 2
+    assert pager.begin_loads(little.bench.now_ms + RETRY_MS - 1) == []
+    (load,) = pager.begin_loads(little.bench.now_ms + RETRY_MS)
+    assert (load.first, load.last) == (1, 2)
+
+
+def test_a_message_of_no_use_does_not_bring_others_twice_after_a_restart(
+    fast_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    delayed = DelayedExchange(Bench(fast_path))
+    delayed.publish(b"before", 1000)
+    useless(delayed, 1000)
+    delayed.publish(b"behind", 1000)
+    bench = reopened(delayed, fast_path, seconds=60)
+    assert "messages that were read cannot be used, retrying" in caplog.text
+    bench.pass_time(int(RETRY_MS))
+    bench.pass_time(int(RETRY_MS))
+    assert bodies(bench) == [b"before", b"behind"]
+    bench.close()
 
 
 def damage(directory: Path, body: bytes) -> None:
