@@ -78,7 +78,8 @@ class MetadataStep:
             for text, parameters in group.statements:
                 cursor = self._connection.execute(text, parameters)
                 group.row_ids.append(cursor.lastrowid or 0)
-        except sqlite3.Error as exc:
+        except (sqlite3.Error, ValueError, OverflowError) as exc:
+            # Also a value that no column can have: text that is no Unicode.
             if not self._connection.in_transaction:
                 # A full disk ends the whole transaction, other groups included.
                 raise

@@ -224,14 +224,22 @@ class Accounts:
         """
         statements = put_vhost(name, metadata.fields())
         rights = None
-        if creator is not None and name not in self._vhosts:
+        there = self._vhosts.get(name)
+        if creator is not None and there is None:
             rights = Permission(creator.name, name, ALL, ALL, ALL)
             statements += put_permission(creator.name, name, ALL, ALL, ALL)
-        self._stage(statements, lambda: self._open(name, metadata, rights), done)
+        self._stage(statements, lambda: self._open(name, metadata, rights, there), done)
 
     def _open(
-        self, name: str, metadata: VhostMetadata, rights: Permission | None
+        self,
+        name: str,
+        metadata: VhostMetadata,
+        rights: Permission | None,
+        before: VirtualHost | None,
     ) -> None:
+        if before is not None and self._vhosts.get(name) is not before:
+            # It is being deleted: its rows follow.
+            return
         is_new = name not in self._vhosts
         self._add_vhost(name, metadata)
         if is_new:
@@ -263,6 +271,7 @@ class Accounts:
         )
 
     def _close(self, vhost: VirtualHost, error: ConnectionForced, now_ms: int) -> None:
+        vhost.topology.is_gone = True
         for connection in self._connections.in_vhost(vhost.name):
             connection.close(error, now_ms)
         self._events.tell("vhost.deleted", {"name": vhost.name})

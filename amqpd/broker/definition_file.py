@@ -41,6 +41,7 @@ from routing.binding import Binding
 
 # RabbitMQ hashed with MD5 before this version, and did not say so.
 FIRST_WITH_SHA256: Final = (3, 6)
+SHORT_STRING_SIZE_MAX: Final = 255
 MD5: Final = "rabbit_password_hashing_md5"
 
 
@@ -103,6 +104,14 @@ class Entry:
         value = self.fields.get(key, default)
         if not isinstance(value, str):
             raise self.invalid(key, "must be a text")
+        _octets(self, key, value)
+        return value
+
+    def name(self, key: str, default: str | None = None) -> str:
+        """Return a text that a client could say, too: in 255 octets."""
+        value = self.text(key, default)
+        if len(_octets(self, key, value)) > SHORT_STRING_SIZE_MAX:
+            raise self.invalid(key, f"is longer than {SHORT_STRING_SIZE_MAX} octets")
         return value
 
     def flag(self, key: str) -> bool:
@@ -128,6 +137,14 @@ class Entry:
         return DefinitionsInvalid(f"{self.place}.{key}: {what}")
 
 
+def _octets(entry: Entry, key: str, text: str) -> bytes:
+    try:
+        return text.encode()
+    except UnicodeEncodeError:
+        # JSON can say halves of characters.
+        raise entry.invalid(key, "is no Unicode") from None
+
+
 def read_definitions(parsed: object) -> Definitions:
     """Take a parsed JSON file apart.
 
@@ -148,7 +165,7 @@ def read_definitions(parsed: object) -> Definitions:
         found.topic_permissions.append(_topic_permission(entry))
     for entry in root.entries("global_parameters"):
         value = entry.fields.get("value")
-        parameter = Parameter(NO_VHOST, GLOBAL, entry.text("name"), value)
+        parameter = Parameter(NO_VHOST, GLOBAL, entry.name("name"), value)
         found.parameters.append(parameter)
     _read_vhost_part(root, None, found)
     return found
@@ -202,7 +219,7 @@ def _mended(policy: object) -> object:
 
 
 def _home(entry: Entry, vhost: str | None) -> str:
-    return entry.text("vhost") if vhost is None else vhost
+    return entry.name("vhost") if vhost is None else vhost
 
 
 def _implied_algorithm(root: Entry) -> str:
@@ -218,7 +235,7 @@ def _implied_algorithm(root: Entry) -> str:
 
 
 def _read_user(entry: Entry, implied: str, found: Definitions) -> None:
-    name = entry.text("name")
+    name = entry.name("name")
     algorithm = entry.text("hashing_algorithm", implied)
     if algorithm not in ALGORITHMS:
         raise entry.invalid("hashing_algorithm", f"unknown algorithm '{algorithm}'")
@@ -240,7 +257,7 @@ def _read_user(entry: Entry, implied: str, found: Definitions) -> None:
 
 
 def _vhost(entry: Entry) -> tuple[str, dict[str, object]]:
-    name = entry.text("name")
+    name = entry.name("name")
     if not name:
         raise entry.invalid("name", "must not be empty")
     fields = {key: value for key, value in entry.fields.items() if key != "name"}
@@ -252,7 +269,7 @@ def _vhost(entry: Entry) -> tuple[str, dict[str, object]]:
 
 
 def _parameter(entry: Entry, vhost: str, component: str, value: object) -> Parameter:
-    parameter = Parameter(vhost, component, entry.text("name"), value)
+    parameter = Parameter(vhost, component, entry.name("name"), value)
     try:
         return checked(parameter)
     except ParameterInvalid as error:
@@ -262,8 +279,8 @@ def _parameter(entry: Entry, vhost: str, component: str, value: object) -> Param
 def _permission(entry: Entry) -> Permission:
     try:
         return Permission(
-            entry.text("user"),
-            entry.text("vhost"),
+            entry.name("user"),
+            entry.name("vhost"),
             entry.text("configure"),
             entry.text("write"),
             entry.text("read"),
@@ -275,9 +292,9 @@ def _permission(entry: Entry) -> Permission:
 def _topic_permission(entry: Entry) -> TopicPermission:
     try:
         return TopicPermission(
-            entry.text("user"),
-            entry.text("vhost"),
-            entry.text("exchange"),
+            entry.name("user"),
+            entry.name("vhost"),
+            entry.name("exchange"),
             entry.text("write"),
             entry.text("read"),
         )
@@ -287,7 +304,7 @@ def _topic_permission(entry: Entry) -> TopicPermission:
 
 def _exchange(entry: Entry) -> Exchange:
     exchange = Exchange(
-        entry.text("name"),
+        entry.name("name"),
         entry.text("type"),
         entry.flag("durable"),
         entry.flag("auto_delete"),
@@ -306,7 +323,7 @@ def _exchange(entry: Entry) -> Exchange:
 
 
 def _queue(entry: Entry, vhost: str) -> QueueDefinition:
-    name = entry.text("name")
+    name = entry.name("name")
     arguments = entry.arguments()
     said = entry.fields.get("type")
     if isinstance(said, str):
@@ -328,10 +345,10 @@ def _binding(entry: Entry) -> Binding:
         raise entry.invalid("destination_type", "must be queue or exchange")
     arguments = entry.arguments()
     return Binding(
-        entry.text("source"),
-        entry.text("destination"),
+        entry.name("source"),
+        entry.name("destination"),
         kind == "exchange",
-        entry.text("routing_key", "").encode(),
+        entry.name("routing_key", "").encode(),
         arguments.table,
         arguments.canonical(),
     )

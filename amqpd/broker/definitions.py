@@ -2,13 +2,16 @@
 
     loading.plan()          what is new, and whether it fits what is there
     loading.statements      all of it in one commit, so nothing is loaded in part
-    loading.make(row_ids)   in memory
+    loading.adopt()         who there is and what is set, with the commit
+    loading.make(row_ids)   what is declared, in memory
+    loading.end()           others may have the names again
 
 Users, permissions, virtual hosts and parameters become what the file says; queues,
 exchanges and bindings that are there already stay as they are. Loading a file again
 changes nothing. At start nobody is connected and all of it happens at once. Later
 everything that the file names is held: whoever comes with one of these names waits, and
-`plan` and `make` are done in slices.
+`plan` and `make` are done in slices. What takes effect with the commit does so in the
+order of commits, so who is deleted after it is not there again.
 """
 
 import logging
@@ -55,7 +58,8 @@ from amqpd.broker.statements import (
     put_user,
     put_vhost,
 )
-from amqpd.broker.topology import exchange_key, queue_key
+from amqpd.broker.topology import Topology, exchange_key, queue_key
+from amqpd.broker.vhost import VirtualHost
 from amqpd.broker.vhost_metadata import NO_METADATA, VhostMetadata
 from routing.binding import Binding
 from routing.errors import RoutingError
@@ -83,8 +87,10 @@ def load_definitions(broker: Broker, parsed: object) -> None:
     row_ids: list[int] = []
     if loading.statements:
         row_ids = broker.catalogue.commit_now(loading.statements)
+    loading.adopt()
     for _ in loading.make(row_ids):
         pass
+    loading.end()
 
 
 def hash_passwords(broker: Broker, definitions: Definitions) -> None:
@@ -126,11 +132,13 @@ class NameHold(Operation):
 class _Rows(CommitWaiter):
     """Waits for the rows."""
 
-    def __init__(self, done: RowsDone) -> None:
+    def __init__(self, loading: "Loading", done: RowsDone) -> None:
+        self._loading = loading
         self._done = done
 
     def on_committed(self, row_ids: list[int]) -> None:
         """They are there."""
+        self._loading.adopt()
         self._done(row_ids)
 
     def on_commit_failed(self, error: Exception) -> None:
@@ -157,6 +165,10 @@ class Loading:
         # What there will be: name -> whether it is durable.
         self._known_exchanges: dict[tuple[str, str], bool] = {}
         self._known_queues: dict[tuple[str, str], bool] = {}
+        # Virtual hosts as they are expected to be; later with those that are made.
+        self._there = dict(broker.vhosts)
+        # Names in virtual hosts that are new, held from their first moment on.
+        self._new_holds: list[NameHold] = []
         # Where bindings are tried before anything is changed, by virtual host.
         self._trials: dict[str, Router[None]] = {}
 
@@ -164,6 +176,10 @@ class Loading:
 
     def names(self) -> dict[str, set[str]]:
         """Return what is to be held, by virtual host, of those that are there."""
+        names = self._all_names()
+        return {vhost: names[vhost] for vhost in names if vhost in self._broker.vhosts}
+
+    def _all_names(self) -> dict[str, set[str]]:
         names: dict[str, set[str]] = {}
         for vhost, exchange in self._definitions.exchanges:
             names.setdefault(vhost, set()).add(exchange_key(exchange.name))
@@ -173,7 +189,7 @@ class Loading:
             key = exchange_key if binding.to_exchange else queue_key
             held = names.setdefault(vhost, set())
             held.update((exchange_key(binding.source), key(binding.destination)))
-        return {vhost: names[vhost] for vhost in names if vhost in self._broker.vhosts}
+        return names
 
     def line_of(self, vhost: str) -> OperationLine | None:
         """Return the line of operations of a virtual host, if that is still there."""
@@ -184,15 +200,27 @@ class Loading:
         """Leave the rows with the catalogue; `done` gets their ids.
 
         Raises:
-            DefinitionsInvalid: a virtual host has gone since they were planned.
+            DefinitionsInvalid: they were planned for users and virtual hosts that have
+                gone meanwhile, or for one that was not there.
         """
-        vhosts = self._vhost_names()
+        self._check_nothing_gone()
+        if self.statements:
+            self._broker.catalogue.stage(self.statements, _Rows(self, done))
+        else:
+            self.adopt()
+            done([])
+
+    def _check_nothing_gone(self) -> None:
+        definitions, vhosts = self._definitions, self._vhost_names()
         for vhost in self._trials:
             _check_there("vhost", vhost, vhosts)
-        if self.statements:
-            self._broker.catalogue.stage(self.statements, _Rows(done))
-        else:
-            done([])
+        self._check_rights(vhosts, self._user_names())
+        for parameter in definitions.parameters:
+            if parameter.component != GLOBAL:
+                _check_there("vhost", parameter.vhost, vhosts)
+        for vhost in [*self._metadata, *self._trials]:
+            if self._broker.vhosts.get(vhost) is not self._there.get(vhost):
+                raise DefinitionsInvalid(f"vhost '{vhost}' has come or gone meanwhile")
 
     # -- planning -------------------------------------------------------------
 
@@ -240,16 +268,24 @@ class Loading:
             _check_there("vhost", vhost, names)
         return sorted(touched)
 
+    def _user_names(self) -> set[str]:
+        names = set(self._broker.users.names())
+        names.update(user.name for user in self._definitions.users)
+        return names
+
+    def _check_rights(self, vhosts: set[str], users: set[str]) -> None:
+        definitions = self._definitions
+        for rights in [*definitions.permissions, *definitions.topic_permissions]:
+            _check_there("user", rights.user, users)
+            _check_there("vhost", rights.vhost, vhosts)
+
     def _plan_rights(self, vhosts: set[str]) -> None:
-        users = set(self._broker.users.names())
+        self._check_rights(vhosts, self._user_names())
         for user in self._definitions.users:
-            users.add(user.name)
             self.statements += put_user(
                 user.name, user.password_hash, user.algorithm, user.tags
             )
         for rights in self._definitions.permissions:
-            _check_there("user", rights.user, users)
-            _check_there("vhost", rights.vhost, vhosts)
             self.statements += put_permission(
                 rights.user,
                 rights.vhost,
@@ -258,8 +294,6 @@ class Loading:
                 rights.read,
             )
         for topic in self._definitions.topic_permissions:
-            _check_there("user", topic.user, users)
-            _check_there("vhost", topic.vhost, vhosts)
             self.statements += put_topic_permission(
                 topic.user, topic.vhost, topic.exchange, topic.write, topic.read
             )
@@ -408,11 +442,11 @@ class Loading:
 
     # -- making ---------------------------------------------------------------
 
-    def make(self, row_ids: list[int]) -> Iterator[None]:
-        """Make what has been committed; what has gone meanwhile is left out."""
+    def adopt(self) -> None:
+        """Let users, rights, virtual hosts and parameters be as committed."""
         broker = self._broker
         for name, metadata in self._metadata.items():
-            broker.add_vhost(name, metadata)
+            self._adopt_vhost(name, metadata)
         for user in self._definitions.users:
             broker.users.put(user)
         for permission in self._definitions.permissions:
@@ -420,28 +454,59 @@ class Loading:
         for topic in self._definitions.topic_permissions:
             broker.permissions.put_topic(topic)
         self._adopt_parameters()
-        yield
+
+    def _adopt_vhost(self, name: str, metadata: VhostMetadata) -> None:
+        broker = self._broker
+        before = self._there.get(name)
+        if before is not None and broker.vhosts.get(name) is not before:
+            # It is being deleted: its rows follow.
+            return
+        is_new = name not in broker.vhosts
+        broker.add_vhost(name, metadata)
+        self._there[name] = broker.vhosts[name]
+        if is_new:
+            hold = NameHold(self._all_names().get(name, set()), _nobody_waits)
+            broker.vhosts[name].topology.line.submit(hold)
+            self._new_holds.append(hold)
+
+    def end(self) -> None:
+        """Let others have the names in virtual hosts that were made."""
+        holds = self._new_holds
+        self._new_holds = []
+        for hold in holds:
+            hold.end()
+
+    def make(self, row_ids: list[int]) -> Iterator[None]:
+        """Make what has been committed; what has gone meanwhile is left out."""
         for vhost, exchange in self._exchanges:
-            if vhost in broker.vhosts:
+            there = self._still_there(vhost)
+            if there is not None:
                 insertion = self._waiting_rooms.get((vhost, exchange.name))
                 room_id = 0 if insertion is None else row_ids[insertion]
-                broker.vhosts[vhost].topology.add_exchange(exchange, room_id)
+                there.topology.add_exchange(exchange, room_id)
             yield
         for queue in self._queues:
-            if queue.vhost in broker.vhosts:
-                self._make_queue(queue, row_ids)
+            there = self._still_there(queue.vhost)
+            if there is not None:
+                self._make_queue(there.topology, queue, row_ids)
             yield
         for vhost, binding in self._bindings:
-            if vhost in broker.vhosts:
-                self._make_binding(vhost, binding)
+            there = self._still_there(vhost)
+            if there is not None:
+                self._make_binding(there, binding)
             yield
 
-    def _make_binding(self, vhost: str, binding: Binding) -> None:
+    def _still_there(self, name: str) -> VirtualHost | None:
+        """Return the virtual host, if it is the one that was planned for."""
+        there = self._broker.vhosts.get(name)
+        return there if there is self._there.get(name) else None
+
+    def _make_binding(self, vhost: VirtualHost, binding: Binding) -> None:
         try:
-            self._broker.vhosts[vhost].router.bind(binding)
+            vhost.router.bind(binding)
         except RoutingError:
             # An end of it that nobody names has ended meanwhile: a queue that expired.
-            self._broker.catalogue.stage_errand(delete_binding(vhost, binding))
+            self._broker.catalogue.stage_errand(delete_binding(vhost.name, binding))
 
     def _adopt_parameters(self) -> None:
         changes = self._broker.changes
@@ -453,9 +518,10 @@ class Loading:
                 changes.forget_user(name)
         changes.adopt(parameters)
 
-    def _make_queue(self, queue: QueueDefinition, row_ids: list[int]) -> None:
+    def _make_queue(
+        self, topology: Topology, queue: QueueDefinition, row_ids: list[int]
+    ) -> None:
         properties = queue.properties
-        topology = self._broker.vhosts[queue.vhost].topology
         insertion = self._insertions.get((queue.vhost, queue.name))
         if insertion is None:
             level_count = priority_level_count(properties.arguments.table)
@@ -470,6 +536,10 @@ class Loading:
             None,
             properties.arguments,
         )
+
+
+def _nobody_waits(error: AmqpError | None) -> None:
+    """A name in a virtual host that is new is free at once."""
 
 
 def _check_there(kind: str, name: str, names: set[str]) -> None:

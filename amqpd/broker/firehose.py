@@ -10,6 +10,7 @@ delivering is not to be filled meanwhile. Copies themselves are not copied. Head
 RabbitMQ's.
 """
 
+import logging
 from datetime import datetime
 from typing import Final, final
 
@@ -23,6 +24,8 @@ from amqpd.broker.topology import Topology
 from amqpd.wire.frames import HEAD_SIZE
 from amqpd.wire.properties import property_list
 from amqpd.wire.tables import Table
+
+logger = logging.getLogger(__name__)
 
 EXCHANGE: Final = "amq.rabbitmq.trace"
 
@@ -114,7 +117,11 @@ class Firehose(Timed):
         pending = self._pending
         self._pending = []
         for key, headers, message in pending:
-            publish_copy(self._topology, EXCHANGE, key, headers, message, now_ms)
+            try:
+                publish_copy(self._topology, EXCHANGE, key, headers, message, now_ms)
+            except ValueError as error:
+                # Headers as deep as they may be are too deep within others.
+                logger.warning("the copy %s is not published: %s", key, error)
         return NEVER_MS
 
 

@@ -112,6 +112,8 @@ class Topology:
         self._policy_round = PolicyRound(
             self._apply_to, surroundings.timers, surroundings.keepers
         )
+        # Its virtual host is deleted, with all rows.
+        self.is_gone = False
         # The type of queues that are declared without one; None: classic.
         self.default_queue_type: str | None = None
         # Queues that are not there yet: their rows are being committed.
@@ -386,11 +388,7 @@ class Topology:
 
     def take_out_exchange(self, exchange: Exchange) -> list[Binding]:
         """Forget an exchange and all bindings from it and to it, and what waits."""
-        room = self.waiting_rooms.pop(exchange.name, None)
-        if room is not None:
-            if room.durable:
-                del self.surroundings.queues_by_id[int(room.id)]
-            room.delete()
+        self._close_waiting_room(exchange.name)
         del self.exchanges[exchange.name]
         gone = self.router.remove_exchange(exchange.name)
         self.surroundings.events.exchange_deleted(exchange.name, self.name, gone)
@@ -406,7 +404,7 @@ class Topology:
             statements += delete_queue(self.name, int(queue.id), queue.name)
         self._drop_unused(gone, statements)
         queue.delete()
-        self.surroundings.catalogue.stage_errand(statements)
+        self._stage_errand(statements)
 
     def delete_exclusive_queues(self, owner: object) -> None:
         """Delete the queues of a connection that has ended."""
@@ -426,7 +424,27 @@ class Topology:
         statements: list[Statement] = []
         for name in names:
             self._drop_if_unused(name, statements)
-        self.surroundings.catalogue.stage_errand(statements)
+        self._stage_errand(statements)
+
+    def _stage_errand(self, statements: list[Statement]) -> None:
+        """Leave removals of rows, unless all went with the virtual host.
+
+        By then there may be another of its name, whose rows are called the same.
+        """
+        if not self.is_gone:
+            self.surroundings.catalogue.stage_errand(statements)
+
+    def close_waiting_rooms(self) -> None:
+        """Drop what waits at exchanges."""
+        for name in list(self.waiting_rooms):
+            self._close_waiting_room(name)
+
+    def _close_waiting_room(self, exchange_name: str) -> None:
+        room = self.waiting_rooms.pop(exchange_name, None)
+        if room is not None:
+            if room.durable:
+                del self.surroundings.queues_by_id[int(room.id)]
+            room.delete()
 
     def _drop_unused(self, gone: list[Binding], statements: list[Statement]) -> None:
         for binding in gone:

@@ -165,14 +165,17 @@ class VirtualHost:
         self.topology.delete_queue_now(queue)
 
     def drop_queues(self, count: int) -> bool:
-        """Of a virtual host that is deleted: drop so many queues.
+        """Of a virtual host that is deleted: drop so many queues, last what waits.
 
         Returns whether there are more.
         """
         queues = self.topology.queues
         for name in list(itertools.islice(queues, count)):
             self.topology.delete_queue_now(queues[name])
-        return bool(queues)
+        if queues:
+            return True
+        self.topology.close_waiting_rooms()
+        return False
 
     def queue_used(self, queue: Queue) -> None:
         """A client got a message from it, or asked for one."""

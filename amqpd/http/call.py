@@ -41,6 +41,11 @@ MANAGEMENT: Final = "management"
 MANAGEMENT_TAGS: Final = frozenset({ADMINISTRATOR, MONITORING, POLICYMAKER, MANAGEMENT})
 
 _EXCHANGE_NAMES: Final = frozenset({"exchange", "source"})
+#: Parts of paths that are names; others have an end or a form of their own.
+_NAMES: Final = frozenset(
+    {"vhost", "user", "queue", "exchange", "source", "destination", "component", "name"}
+)
+SHORT_STRING_SIZE_MAX: Final = 255
 #: Bodies that say nothing, as RabbitMQ reads them.
 _NOTHING: Final = (b"", b"null", b"undefined", b"true", b"false")
 
@@ -112,6 +117,26 @@ class Call:
             raise NotAuthorised("User not authorised to access object")
 
     # -- what it is about ----------------------------------------------------
+
+    def check_new_names(self) -> None:
+        """Check that what the path names may be called so.
+
+        Clients of AMQP can say no other names. What is not to be made, but only looked
+        for, is just not there.
+
+        Raises:
+            BadRequest: a name is too long or no text.
+        """
+        for kind in _NAMES & self.names.keys():
+            try:
+                size = len(self.names[kind].encode())
+            except UnicodeEncodeError:
+                raise BadRequest(f"{kind} should be UTF-8") from None
+            if size > SHORT_STRING_SIZE_MAX:
+                raise BadRequest(
+                    f"{kind} should be less than {SHORT_STRING_SIZE_MAX} bytes, "
+                    f"actually was {size}\n"
+                )
 
     def name(self, key: str) -> str:
         """A variable part of the path."""

@@ -12,6 +12,7 @@ from typing import Any, Final
 from amqpd.http.errors import BadRequest
 
 ERLANG_LINE_MAX: Final = 80
+ROUTING_KEY_SIZE_MAX: Final = 255
 
 _FLAGS: Final = {"true": True, "false": False}
 
@@ -41,6 +42,21 @@ def text(body: Mapping[str, Any], key: str, default: str = "") -> str:
     if not isinstance(value, str):
         raise BadRequest(f"{key} must be a text")
     return value
+
+
+def routing_key(body: Mapping[str, Any]) -> bytes:
+    """Return a routing key, empty if there is none.
+
+    Raises:
+        BadRequest: it is no text, or too long for a client to say.
+    """
+    key = text(body, "routing_key").encode("utf-8", "surrogateescape")
+    if len(key) > ROUTING_KEY_SIZE_MAX:
+        raise BadRequest(
+            f"routing_key should be less than {ROUTING_KEY_SIZE_MAX} bytes, "
+            f"actually was {len(key)}\n"
+        )
+    return key
 
 
 def flag(body: Mapping[str, Any], key: str, default: bool = False) -> bool:

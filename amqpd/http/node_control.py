@@ -30,6 +30,9 @@ from amqpd.logs import set_level
 
 LOG_LEVELS: Final = ("debug", "info", "warning", "error", "critical")
 
+#: More than any machine has; a number of JSON may be infinite.
+SHARE_MAX: Final = 1e12
+
 #: What a stopped node does, too.
 _STANDBY_PATHS: Final = ("/api/amqpd/app", "/api/config/effective", "/api/whoami")
 
@@ -88,7 +91,11 @@ def _limit(body: Mapping[str, object]) -> ResourceLimit:
     absolute, relative = body.get("absolute"), body.get("relative")
     if isinstance(absolute, int) and relative is None and absolute >= 0:
         return ResourceLimit(absolute)
-    if isinstance(relative, int | float) and absolute is None and relative >= 0:
+    if (
+        isinstance(relative, int | float)
+        and absolute is None
+        and 0 <= relative <= SHARE_MAX
+    ):
         return ResourceLimit(None, float(relative))
     raise BadRequest("a limit is absolute, in octets, or relative, to memory")
 

@@ -4,8 +4,8 @@ Without `page` the answer is a plain array of everything, and nothing is filtere
 is what clients rely on who know no pages.
 
 A regular expression comes from a stranger, and Python's can take for ever while it
-holds the loop. So a pattern may have few open repetitions and none within another,
-which bounds one name, and the time of all names together is measured.
+holds the loop. So a pattern may have few open repetitions and choices, and none of a
+group, which bounds one name, and the time of all names together is measured.
 """
 
 from __future__ import annotations
@@ -23,6 +23,11 @@ PAGE_SIZE_MAX: Final = 500
 PATTERN_SIZE_MAX: Final = 200
 #: The work for a name of n characters grows with n to the power of one more.
 REPEATS_MAX: Final = 2
+#: Each choice doubles it; a repetition is worth so many of them.
+CHOICES_MAX: Final = 10
+CHOICES_PER_REPEAT: Final = 4
+#: A question mark behind one of these is none: `(?:`, `*?`.
+_NO_CHOICE: Final = ("(", "*", "+", "?", "}")
 FILTER_SECONDS_MAX: Final = 1.0
 
 
@@ -83,7 +88,7 @@ class BoundedPattern:
     """
 
     def __init__(self, pattern: str) -> None:
-        if len(pattern) > PATTERN_SIZE_MAX or _is_costly(pattern):
+        if len(pattern) > PATTERN_SIZE_MAX or is_costly(pattern):
             raise BadRequest("the regular expression is too complex")
         try:
             self._pattern = re.compile(pattern, re.IGNORECASE)
@@ -136,9 +141,11 @@ def _number(text: str | None) -> int | None:
     return None if text is None else int(text)
 
 
-def _is_costly(pattern: str) -> bool:
-    """Say whether there are many repetitions, or one of a group."""
-    repeats = 0
+def is_costly(pattern: str) -> bool:
+    """Say whether there are many repetitions and choices, or one of a group."""
+    repeats = choices = 0
+    #: Of each open group, and of what is around all: so many bars.
+    bars = [0]
     before = ""
     index = 0
     while index < len(pattern):
@@ -147,13 +154,23 @@ def _is_costly(pattern: str) -> bool:
             repeats += 1
             if before == ")" or repeats > REPEATS_MAX:
                 return True
+        elif sign == "?" and before not in _NO_CHOICE:
+            choices += 1
+        elif sign == "(":
+            bars.append(0)
+        elif sign == ")" and len(bars) > 1:
+            bars.pop()
+        elif sign == "|":
+            bars[-1] += 1
+            # Two ways are one choice, four are two.
+            choices += not bars[-1] & (bars[-1] - 1)
         if sign == "\\":
             index += 1
         elif sign == "[":
             index = _class_end(pattern, index)
         before = sign
         index += 1
-    return False
+    return choices + CHOICES_PER_REPEAT * repeats > CHOICES_MAX
 
 
 def _class_end(pattern: str, index: int) -> int:

@@ -41,6 +41,7 @@ PIECE_SIZE: Final = 256 * 1024
 FAREWELL_SECONDS: Final = 1.0
 
 OPTIONS: Final = "OPTIONS"
+CREATING: Final = ("PUT", "POST")
 ANONYMOUS: Final = User("", "")
 
 
@@ -117,6 +118,9 @@ class HttpServer:
             answer = await self._answer(request)
         except HttpError as error:
             answer = _refused(error)
+        except UnicodeEncodeError:
+            # JSON can say halves of characters, which no name or key can have.
+            answer = _refused(BadRequest("a text is no Unicode"))
         except Exception as error:
             logger.error(
                 "%s %s: internal error",
@@ -148,6 +152,8 @@ class HttpServer:
             lambda: _read_body(request, self._body_seconds),
         )
         check_allowed(found.endpoint, call)
+        if request.method in CREATING:
+            call.check_new_names()
         if "vhost" in found.names and found.endpoint.need is not Need.ADMINISTRATOR:
             call.vhost()
         return await found.endpoint.handler(call)

@@ -265,3 +265,33 @@ def test_mirrors_have_nothing_left_to_do(managed: Managed) -> None:
     path = f"/api/queues/{managed.vhost}/q/actions"
     assert managed.admin.post(path, {"action": "sync"}).status == 204
     assert managed.admin.post(path, {"action": "x"}).reason == ["unknown", "x"]
+
+
+@pytest.mark.parametrize("kind", ["queues", "exchanges"])
+@pytest.mark.parametrize(
+    ("name", "why"),
+    [
+        ("a" * 256, "should be less than 255 bytes, actually was 256\n"),
+        ("%C3%A9" * 128, "should be less than 255 bytes, actually was 256\n"),
+        ("%FF", "should be UTF-8"),
+    ],
+)
+def test_nothing_gets_a_name_that_no_client_can_say(
+    kind: str, name: str, why: str, managed: Managed
+) -> None:
+    path = f"/api/{kind}/{managed.vhost}"
+    reply = managed.admin.put(f"{path}/{name}", {"durable": True})
+    assert (reply.status, reply.reason) == (400, f"{kind[:-1]} {why}")
+    assert name not in {one["name"] for one in managed.admin.get(path)}
+    assert managed.admin.call("GET", f"{path}/{name}").status == 404
+
+
+def test_a_routing_key_that_no_client_can_say_is_refused(managed: Managed) -> None:
+    path = f"/api/bindings/{managed.vhost}/e/amq.topic/e/amq.fanout"
+    long = managed.admin.post(path, {"routing_key": "k" * 256})
+    half = managed.admin.call("POST", path, b'{"routing_key": "\\ud800"}')
+    assert (long.status, long.reason) == (
+        400,
+        "routing_key should be less than 255 bytes, actually was 256\n",
+    )
+    assert (half.status, half.reason) == (400, "a text is no Unicode")

@@ -391,3 +391,43 @@ def test_rabbitmqs_hashes_may_be_chosen_for_new_passwords() -> None:
             user = api.get("/api/users/guest")
             assert user["hashing_algorithm"] == "rabbit_password_hashing_sha512"
         pika.BlockingConnection(pika.URLParameters(server.url)).close()
+
+
+def test_a_policymaker_does_not_lift_what_administrators_have_set(
+    server: AmqpdServer, api: HttpClient
+) -> None:
+    rights = {"configure": "", "write": "", "read": ""}
+    api.put("/api/users/pm", {"tags": "policymaker", "password": "x"})
+    api.put("/api/permissions/v/pm", rights)
+    limits = "/api/parameters/vhost-limits/v/limits"
+    bound = "/api/parameters/operator_policy/v/op"
+    api.put(limits, {"value": {"max-queues": 4}})
+    api.put("/api/operator-policies/v/op", policy({"max-length": 1}))
+    with HttpClient(server.http_port, "pm", "x") as joe:
+        refused = [
+            joe.put(limits, {"value": {}}),
+            joe.put(bound, {"value": policy({"max-length": 9})}),
+            joe.delete(limits),
+            joe.delete(bound),
+        ]
+        assert [reply.status for reply in refused] == [401] * 4
+        assert joe.put("/api/policies/v/p", policy({"max-length": 9})).status == 201
+    assert api.get(limits)["value"] == {"max-queues": 4}
+    assert api.delete("/api/users/pm").status == 204
+
+
+def test_a_policymaker_does_not_make_the_broker_search_for_ever(
+    server: AmqpdServer, api: HttpClient
+) -> None:
+    costly = policy({"max-length": 1}, pattern="(a+)+$")
+    api.put("/api/users/pm", {"tags": "policymaker", "password": "x"})
+    api.put("/api/permissions/v/pm", {"configure": "", "write": "", "read": ""})
+    with HttpClient(server.http_port, "pm", "x") as joe:
+        reply = joe.put("/api/policies/v/p", costly)
+    assert (reply.status, reply.reason) == (
+        400,
+        "the regular expression is too complex",
+    )
+    # Who may do everything may do this, too; definitions come from there.
+    assert api.put("/api/policies/v/p", costly).status == 201
+    assert api.delete("/api/users/pm").status == 204

@@ -185,7 +185,14 @@ def test_a_limit_holds_at_once(
 
 @pytest.mark.parametrize(
     "content",
-    [{}, {"absolute": -1}, {"relative": "0.5"}, {"absolute": 1, "relative": 0.5}],
+    [
+        {},
+        {"relative": 1e13},
+        {"relative": 10**400},
+        {"absolute": -1},
+        {"relative": "0.5"},
+        {"absolute": 1, "relative": 0.5},
+    ],
 )
 def test_what_is_no_limit_is_refused(content: object, server: AmqpdServer) -> None:
     assert put(server, MEMORY, content).status == 400

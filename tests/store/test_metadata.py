@@ -111,6 +111,17 @@ def test_a_group_that_fails_takes_nothing_with_it(tmp_path: Path) -> None:
     metadata.close()
 
 
+def test_a_value_that_no_column_can_have_fails_its_group_alone(tmp_path: Path) -> None:
+    metadata = opened(tmp_path)
+    metadata.stage([insert("\udcff")], "bad")
+    metadata.stage([insert("a")], "good")
+    bad, good = committed(metadata)
+    assert isinstance(bad.error, MetadataError)
+    assert good.error is None
+    assert names(metadata) == ["a"]
+    metadata.close()
+
+
 def test_a_commit_that_fails_fails_all_groups(tmp_path: Path) -> None:
     metadata = opened(tmp_path)
     other = sqlite3.connect(tmp_path / "meta.db", isolation_level=None)

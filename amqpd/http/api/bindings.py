@@ -147,7 +147,7 @@ async def post_binding(call: Call) -> Answer:
     vhost = call.vhost()
     source, destination = call.name("source"), call.name("destination")
     to_exchange = _leads_to_exchange(call)
-    key = fields.text(body, "routing_key").encode("utf-8", "surrogateescape")
+    key = fields.routing_key(body)
     arguments = arguments_in(body)
     access = call.access(vhost)
     await call.change(

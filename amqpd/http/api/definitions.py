@@ -141,6 +141,7 @@ async def _load(call: Call, loading: Loading) -> None:
         row_ids = await call.ask(list, loading.stage)
         await _paced(loading.make(row_ids))
     finally:
+        loading.end()
         for hold in held:
             hold.end()
         call.room.wake()

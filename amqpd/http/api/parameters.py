@@ -24,7 +24,7 @@ from amqpd.http.answer import NO_CONTENT, Answer, put_answer
 from amqpd.http.call import Call
 from amqpd.http.columns import Facts
 from amqpd.http.endpoint import Endpoint, Need
-from amqpd.http.errors import BadRequest, Missing, ObjectNotFound
+from amqpd.http.errors import BadRequest, Missing, NotAuthorised, ObjectNotFound
 from amqpd.http.listing import Listing, single
 
 #: What there is something for that acts on it.
@@ -98,6 +98,16 @@ async def list_parameters(call: Call) -> Answer:
     return await LISTING.answer(call, wanted)
 
 
+def _check_may_change(call: Call, component: str) -> None:
+    """Check that somebody does not lift the bounds that others have set for them.
+
+    RabbitMQ lets a policymaker do that here, while the endpoints that are made for it
+    want an administrator.
+    """
+    if component in COMPONENTS and not call.is_administrator:
+        raise NotAuthorised("Not administrator user")
+
+
 def _place(call: Call) -> tuple[str, str, str]:
     return call.name("vhost"), call.name("component"), call.name("name")
 
@@ -120,6 +130,7 @@ async def set_parameter(call: Call) -> Answer:
     vhost, component, name = _place(call)
     if component == POLICY:
         raise BadRequest("policies may not be set using this method")
+    _check_may_change(call, component)
     if component not in COMPONENTS:
         raise BadRequest(f"Validation failed\n\ncomponent {component} not found\n")
     if component == VHOST_LIMITS and name != LIMITS:
@@ -132,6 +143,7 @@ async def set_parameter(call: Call) -> Answer:
 async def delete_parameter(call: Call) -> Answer:
     """Clear a parameter."""
     found = _parameter_of(call)
+    _check_may_change(call, found.component)
     await remove_parameter(call, found.vhost, found.component, found.name)
     return NO_CONTENT
 

@@ -11,8 +11,9 @@ from amqpd.http.api.parameters import put_parameter, remove_parameter
 from amqpd.http.call import Call
 from amqpd.http.columns import Facts
 from amqpd.http.endpoint import Endpoint, Need
-from amqpd.http.errors import ObjectNotFound
+from amqpd.http.errors import BadRequest, ObjectNotFound
 from amqpd.http.listing import Listing, single
+from amqpd.http.paging import is_costly
 
 Placed = tuple[str, Policy]
 
@@ -61,6 +62,10 @@ async def _show(call: Call, is_operator: bool) -> Answer:
 
 async def _put(call: Call, component: str) -> Answer:
     body = await call.body_with("pattern", "definition")
+    pattern = body["pattern"]
+    if not call.is_administrator and isinstance(pattern, str) and is_costly(pattern):
+        # It is tried on every name that is declared from now on.
+        raise BadRequest("the regular expression is too complex")
     is_new = _policy_of(call, component == OPERATOR_POLICY) is None
     value = dict(_DEFAULTS)
     for key in _FIELDS:

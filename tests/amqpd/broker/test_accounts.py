@@ -9,6 +9,7 @@ from amqpd.auth.permissions import Permission, TopicPermission
 from amqpd.auth.users import User
 from amqpd.broker.vhost_metadata import NO_METADATA, VhostMetadata
 from tests.support.control_plane import ControlPlane, Outcome
+from tests.support.delayed import DelayedExchange
 
 NOW = 1_700_000_000_000
 
@@ -223,3 +224,52 @@ def test_connections_end_when_it_is_durable(
     closed = pair.expect_close(0)
     assert (closed.code, closed.text) == (320, text)
     assert plane.broker.connections.all() == []
+
+
+def test_a_change_does_not_bring_a_virtual_host_back_that_is_being_deleted(
+    plane: ControlPlane,
+) -> None:
+    accounts = plane.broker.accounts
+    accounts.put_vhost("/", VhostMetadata("about"), None, Outcome())
+    accounts.delete_vhost(plane.vhost, NOW, Outcome())
+    plane.commit()
+    assert plane.broker.vhosts == {}
+    plane.reopen()
+    assert plane.broker.vhosts == {}
+
+
+def test_what_is_dropped_late_takes_no_rows_of_a_virtual_host_of_the_same_name(
+    plane: ControlPlane,
+) -> None:
+    def declare() -> None:
+        guest = plane.guest()
+        plane.declare_queue(guest, "q", durable=True)
+        plane.declare_exchange(guest, "x", durable=True, auto_delete=True)
+        plane.commit()
+        plane.bind(guest, "x", "q", b"k")
+        plane.commit()
+
+    declare()
+    before, accounts = plane.vhost, plane.broker.accounts
+    accounts.delete_vhost(before, NOW, Outcome())
+    accounts.put_vhost("/", NO_METADATA, plane.broker.users.get("guest"), Outcome())
+    plane.commit()
+    declare()
+    assert before.drop_queues(10) is False
+    plane.commit()
+    assert len(plane.rows("bindings")) == len(plane.rows("exchanges")) == 1
+    plane.reopen()
+    assert plane.bindings() == {("x", "q", b"k")}
+
+
+def test_what_waits_at_exchanges_goes_with_the_virtual_host(
+    plane: ControlPlane,
+) -> None:
+    delayed = DelayedExchange(plane.bench)
+    delayed.publish(b"later", 5000)
+    room, vhost = delayed.room, plane.vhost
+    plane.broker.accounts.delete_vhost(vhost, NOW, Outcome())
+    plane.commit()
+    assert vhost.drop_queues(10) is False
+    assert room.is_deleted
+    assert vhost.surroundings.queues_by_id == {}

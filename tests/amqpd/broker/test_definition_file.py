@@ -207,6 +207,13 @@ def test_parameters_and_policies_are_values() -> None:
         ("users", {"name": "joe", "limits": 5}, "users[0].limits: user-limits should"),
         ("vhosts", {"name": ""}, "vhosts[0].name: must not be empty"),
         ("vhosts", {"name": "v", "tags": 5}, "vhosts[0]: tags should be a list"),
+        ("vhosts", {"name": "v" * 256}, "vhosts[0].name: is longer than 255 octets"),
+        ("users", {"name": "\ud800"}, "users[0].name: is no Unicode"),
+        (
+            "queues",
+            {"vhost": "/", "name": "\u00e9" * 128},
+            "queues[0].name: is longer than 255 octets",
+        ),
     ],
 )
 def test_what_cannot_be_set_is_refused(

@@ -8,10 +8,16 @@ from typing import Any
 import pytest
 
 from amqpd.auth.passwords import verify
+from amqpd.auth.permissions import Permission
 from amqpd.broker.arguments import Arguments, queue_type
 from amqpd.broker.catalogue import CommitFailed
-from amqpd.broker.definition_file import DefinitionsInvalid, read_vhost_definitions
+from amqpd.broker.definition_file import (
+    DefinitionsInvalid,
+    read_definitions,
+    read_vhost_definitions,
+)
 from amqpd.broker.definitions import Loading, NameHold, load_definitions
+from amqpd.broker.vhost_metadata import NO_METADATA
 from routing.binding import Binding
 from tests.support.control_plane import ControlPlane, Outcome
 
@@ -406,3 +412,86 @@ def test_the_definitions_of_the_server_tests_can_be_loaded(
     limited = plane.broker.users.get("limited")
     assert limited is not None
     assert limited.tags == ()
+
+
+def staged(plane: ControlPlane, parsed: object) -> tuple[Loading, Outcome]:
+    """A load that waits for its commit."""
+    loading, outcome = Loading(plane.broker, read_definitions(parsed)), Outcome()
+    for _ in loading.plan():
+        pass
+    loading.stage(outcome)
+    return loading, outcome
+
+
+def finish(loading: Loading, outcome: Outcome) -> None:
+    """Make what is committed."""
+    assert isinstance(outcome.value, list)
+    for _ in loading.make(outcome.value):
+        pass
+    loading.end()
+
+
+def test_who_is_deleted_after_the_commit_is_not_there_again(
+    plane: ControlPlane,
+) -> None:
+    load_definitions(plane.broker, FILE)
+    loading, outcome = staged(plane, FILE)
+    accounts = plane.broker.accounts
+    accounts.delete_users(["joe"], 0, Outcome())
+    accounts.delete_vhost(plane.broker.vhosts["v"], 0, Outcome())
+    plane.commit()
+    finish(loading, outcome)
+    for _ in range(2):
+        assert plane.broker.users.get("joe") is None
+        assert [one.user for one in plane.broker.permissions.entries()] == ["guest"]
+        assert list(plane.broker.vhosts) == ["/"]
+        plane.commit()
+        plane.reopen()
+
+
+def test_rights_of_somebody_who_has_gone_meanwhile_are_refused(
+    plane: ControlPlane,
+) -> None:
+    load_definitions(plane.broker, FILE)
+    loading = Loading(plane.broker, read_definitions(changed(users=[])))
+    for _ in loading.plan():
+        pass
+    plane.broker.accounts.delete_users(["joe"], 0, Outcome())
+    plane.commit()
+    with pytest.raises(DefinitionsInvalid, match="there is no user 'joe'"):
+        loading.stage(Outcome())
+
+
+@pytest.mark.parametrize("begins", [True, False])
+def test_a_virtual_host_that_has_come_or_gone_meanwhile_is_refused(
+    plane: ControlPlane, begins: bool
+) -> None:
+    accounts = plane.broker.accounts
+    if not begins:
+        load_definitions(plane.broker, FILE)
+    loading = Loading(plane.broker, read_definitions(FILE))
+    for _ in loading.plan():
+        pass
+    if begins:
+        accounts.put_vhost("v", NO_METADATA, None, Outcome())
+    else:
+        accounts.delete_vhost(plane.broker.vhosts["v"], 0, Outcome())
+    plane.commit()
+    with pytest.raises(DefinitionsInvalid, match="'v' has come or gone meanwhile"):
+        loading.stage(Outcome())
+
+
+def test_nobody_takes_a_name_in_a_virtual_host_before_it_is_made_there(
+    plane: ControlPlane,
+) -> None:
+    loading, outcome = staged(plane, FILE)
+    plane.commit()
+    guest = plane.broker.users.get("guest")
+    assert guest is not None
+    plane.broker.permissions.put(Permission("guest", "v", ".*", ".*", ".*"))
+    session = plane.broker.open_vhost(guest, "v", object())
+    early = plane.check_queue(session, "q")
+    other = plane.declare_queue(session, "other")
+    assert (early.is_done, other.is_done) == (False, True)
+    finish(loading, outcome)
+    assert early.queue is plane.broker.vhosts["v"].queues["q"]

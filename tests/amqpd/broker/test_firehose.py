@@ -13,6 +13,7 @@ from amqpd.broker.firehose import EXCHANGE
 from amqpd.broker.vhost_metadata import VhostMetadata
 from amqpd.wire.frames import HEAD_SIZE
 from amqpd.wire.properties import headers
+from amqpd.wire.tables import DEPTH_MAX, encode_table
 from tests.support.connection_pair import Bench, ConnectionPair, method
 from tests.support.content import publish, short_string, string_array, with_headers
 
@@ -212,3 +213,20 @@ def test_it_is_off_after_a_start(fast_path: Path) -> None:
     assert bench.broker.vhosts["v"].firehose is None
     assert not bench.broker.vhosts["v"].metadata.tracing
     bench.close()
+
+
+def test_headers_too_deep_to_be_copied_keep_nobody_else_waiting(
+    bench: Bench,
+    tap: Tap,
+    pair: ConnectionPair,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    trace(bench)
+    deep: dict[str, object] = {}
+    for _ in range(DEPTH_MAX - 1):
+        deep = {"a": deep}
+    pair.send(publish("nowhere", b"x", properties=with_headers(encode_table(deep))))
+    pair.send(publish("nowhere", b"y"))
+    ((key, _),) = tap.take()
+    assert key == "publish."
+    assert "the copy publish. is not published: tables nest deeper" in caplog.text

@@ -3,7 +3,13 @@
 import pytest
 
 from amqpd.http.errors import BadRequest, InvalidPagination, PageOutOfRange
-from amqpd.http.paging import FILTER_SECONDS_MAX, BoundedPattern, Page, page_of
+from amqpd.http.paging import (
+    FILTER_SECONDS_MAX,
+    BoundedPattern,
+    Page,
+    is_costly,
+    page_of,
+)
 
 
 def test_without_a_page_there_is_none() -> None:
@@ -87,11 +93,38 @@ def test_no_name_wants_everything() -> None:
 
 
 @pytest.mark.parametrize(
-    "pattern", ["(a+)+", "(a|a)*", "(ab){2,}", ".*.*.*", "a" * 201, r"[\]]*b+c{2,}"]
+    "pattern",
+    [
+        "(a+)+",
+        "(a|a)*",
+        "(ab){2,}",
+        ".*.*.*",
+        "a" * 201,
+        r"[\]]*b+c{2,}",
+        "a?" * 30 + "a" * 30,
+        "(a|aa)" * 11,
+        "(a|aa|b|c)" * 6,
+        r"\*?[ab]?.?.*.*",
+    ],
 )
 def test_a_pattern_that_could_take_for_ever_is_refused(pattern: str) -> None:
     with pytest.raises(BadRequest, match="too complex"):
         BoundedPattern(pattern)
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        "^(?:a|b|c|d|e|f|g|h|i|j|k|l|m|n)$",
+        "a|b|c|d|e|f|g|h|i|j|k|l|m|n",
+        "^(?!amq)x*?y*$",
+        "(a|b)(c|d).*",
+        "(?i)a?b?[|?*]",
+        ")|",
+    ],
+)
+def test_a_pattern_that_takes_little_is_not_costly(pattern: str) -> None:
+    assert not is_costly(pattern)
 
 
 @pytest.mark.parametrize("pattern", ["(", "*a", "[", "a{2,1}"])
