@@ -275,9 +275,11 @@ class Loading:
 
     def _check_rights(self, vhosts: set[str], users: set[str]) -> None:
         definitions = self._definitions
-        for rights in [*definitions.permissions, *definitions.topic_permissions]:
-            _check_there("user", rights.user, users)
-            _check_there("vhost", rights.vhost, vhosts)
+        ends = [(one.user, one.vhost) for one in definitions.permissions]
+        ends += [(one.user, one.vhost) for one in definitions.topic_permissions]
+        for user, vhost in ends:
+            _check_there("user", user, users)
+            _check_there("vhost", vhost, vhosts)
 
     def _plan_rights(self, vhosts: set[str]) -> None:
         self._check_rights(vhosts, self._user_names())

@@ -14,6 +14,7 @@ from typing import Protocol
 
 from amqpd.broker.broker import Broker
 from amqpd.broker.queue import Queue
+from amqpd.broker.secret_checks import SecretChecks
 from amqpd.http.kept_texts import KeptTexts
 from amqpd.http.node_port import NodePort
 
@@ -66,6 +67,8 @@ class Room:
     now_ms: Callable[[], int]
     #: Something was changed, published or closed: the loop has a turn to do.
     wake: Callable[[], None]
+    #: Verifies passwords that take long, when woken.
+    secrets: SecretChecks
     #: Users who may log in from this machine only.
     loopback_users: frozenset[str]
     body_size_max: int

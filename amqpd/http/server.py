@@ -60,7 +60,9 @@ class HttpServer:
         self._first_request_seconds = first_request_seconds
         self._body_seconds = body_seconds
         self._paths = PathTable(endpoints)
-        self._login = Login(room.broker.users, room.loopback_users)
+        self._login = Login(
+            room.broker.users, room.secrets, room.wake, room.loopback_users
+        )
         self._listeners: list[asyncio.Server] = []
         # Connections that have asked nothing yet.
         self._silent: set[object] = set()
