@@ -81,6 +81,9 @@ class Room:
     queue_texts: KeptTexts[Queue] = field(
         default_factory=lambda: KeptTexts[Queue](lambda queue: queue.is_deleted)
     )
+    #: Held from reading what there is until the change of it is durable, where a
+    #: change is one of several fields: else one of two at a time would be lost.
+    change_lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     _running: set[asyncio.Task[None]] = field(default_factory=set)
 
     def start(self, work: Coroutine[None, None, None]) -> None:

@@ -121,7 +121,10 @@ async def show_overview(call: Call) -> Answer:
 
 
 async def _totals(call: Call) -> Facts:
-    totals = await totals_of(call.visible_vhosts(), Pace())
+    vhosts = call.visible_vhosts()
+    if call.is_monitor:
+        vhosts = list(call.broker.vhosts.values())
+    totals = await totals_of(vhosts, Pace())
     connections = call.broker.connections
     visible = connections.all()
     if not call.is_monitor:
