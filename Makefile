@@ -4,7 +4,8 @@
 #   make test        all tests, on the pure and on the compiled build
 #   make check       format, lint, types, import contracts, sizes
 #   make test-full   make test, and the tests marked slow
-#   make conformance PEER=amqp://...   where another broker and ours differ, and why
+#   make conformance PEER=amqp://...   where another broker and ours differ, and why;
+#                    PEER_HTTP=http://guest:guest@...:15672  their management APIs, too
 #   make bench       measure it (ARGS="transient --repeats 3": tests/bench/run.py)
 #   make clean       remove every environment and build
 #
@@ -86,6 +87,8 @@ conformance: $(PURE)/installed build/suite/stamp
 	@test -n "$(PEER)" || { echo "name the other broker: PEER=amqp://..."; exit 2; }
 	cd build/suite && ../venv-pure/bin/python -m tests.conformance.compare \
 		"$(PEER)" $(ARGS)
+	test -z "$(PEER_HTTP)" || { cd build/suite && ../venv-pure/bin/python \
+		-m tests.conformance.http_compare "$(PEER_HTTP)" "$(PEER)"; }
 
 clean:
 	rm -rf .venv build dist *.egg-info

@@ -266,6 +266,7 @@ class Daemon:
             node=self,
             now_ms=server.ticker.now_ms,
             wake=server.ticker.wake,
+            secrets=self._opened.broker.secrets,
             loopback_users=frozenset(config.loopback_users),
             body_size_max=config.http_max_body_size,
             descriptors=lambda: (open_descriptors(), descriptors_max()),

@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import signal
 from collections.abc import Iterable
 from dataclasses import replace
+from functools import partial
 from typing import Final, final
 
+from amqpd.broker.secret_checks import SecretCheck, SecretChecks
 from amqpd.http.node_control import standby_endpoints
 from amqpd.http.room import Room
 from amqpd.http.routes import ENDPOINTS
@@ -34,7 +37,11 @@ class Standby:
             if each.protocol == "http"
         ]
         self._settings = list(room.node.settings())
-        self._room = replace(room, node=self, wake=_nothing, listeners=[])
+        # What was being verified when the broker stopped is nobody's business now.
+        self._secrets = SecretChecks(os.urandom)
+        self._room = replace(
+            room, node=self, wake=self._verify, secrets=self._secrets, listeners=[]
+        )
         self._is_over = asyncio.Event()
         self._starts = False
 
@@ -79,6 +86,12 @@ class Standby:
         """Those that the broker had."""
         return self._settings
 
+    def _verify(self) -> None:
+        """Verify passwords; there is no broker whose turns would."""
+        loop = asyncio.get_running_loop()
+        while (check := self._secrets.begin()) is not None:
+            done = loop.run_in_executor(None, check.run)
+            done.add_done_callback(partial(self._verified, check))
 
-def _nothing() -> None:
-    """No turn is to be woken where there is no broker."""
+    def _verified(self, check: SecretCheck, done: asyncio.Future[None]) -> None:
+        self._secrets.complete(check)

@@ -1,9 +1,10 @@
-"""Users: who exists, and whether somebody is who they say.
+"""Users: who exists, and who may try to log in from where.
 
-A login fails in four ways, and the peer is told the same of all of them; the reason is
-in the exception, for the log. A user without a password hash exists but cannot log in
-with a password (RabbitMQ's passwordless users, for certificates and other backends).
-Some users (guest, unless configured otherwise) may only come from this machine.
+A login fails in four ways (a wrong password is one), and the peer is told the same of
+all of them; the reason is in the exception, for the log. A user without a password hash
+exists but cannot log in with a password (RabbitMQ's passwordless users, for
+certificates and other backends). Some users (guest, unless configured otherwise) may
+only come from this machine.
 
 The registry knows nothing of where users are kept: the broker fills it from its tables.
 """
@@ -12,7 +13,7 @@ from typing import Final, final
 
 from mypy_extensions import i64
 
-from amqpd.auth.passwords import DEFAULT_ALGORITHM, verify
+from amqpd.auth.passwords import DEFAULT_ALGORITHM
 
 #: Which users may only log in over the loopback interface unless configured otherwise.
 DEFAULT_LOOPBACK_USERS: Final[frozenset[str]] = frozenset({"guest"})
@@ -90,35 +91,14 @@ class UserRegistry:
         """Return all names, sorted."""
         return sorted(self._users)
 
-    def authenticate(
-        self,
-        name: str,
-        password: str,
-        from_loopback: bool,
-        loopback_users: frozenset[str],
-    ) -> User:
-        """Return the user who knows this password and may come from there.
-
-        Raises:
-            LoginRefused: no such user, no or another password, or a user of this
-                machine only from elsewhere. Texts are those of RabbitMQ's log.
-        """
-        user = self._users.get(name)
-        if user is None or not user.password_hash:
-            raise invalid_credentials(name)
-        if not verify(password, user.password_hash, user.algorithm):
-            raise invalid_credentials(name)
-        if not from_loopback and name in loopback_users:
-            raise LoginRefused(name, f"user '{name}' can only connect via localhost")
-        return user
-
     def candidate(
         self, name: str, from_loopback: bool, loopback_users: frozenset[str]
     ) -> User:
-        """Return the user whom a password would have to prove; for slow hashes.
+        """Return the user whom a password would have to prove.
 
         Raises:
-            LoginRefused: no password would do.
+            LoginRefused: no password would do: there is no such user, it has none, or
+                may only come from this machine. Texts are those of RabbitMQ's log.
         """
         user = self._users.get(name)
         if user is None or not user.password_hash:

@@ -275,9 +275,9 @@ class Loading:
 
     def _check_rights(self, vhosts: set[str], users: set[str]) -> None:
         definitions = self._definitions
-        rights = [(one.user, one.vhost) for one in definitions.permissions]
-        rights += [(one.user, one.vhost) for one in definitions.topic_permissions]
-        for user, vhost in rights:
+        ends = [(one.user, one.vhost) for one in definitions.permissions]
+        ends += [(one.user, one.vhost) for one in definitions.topic_permissions]
+        for user, vhost in ends:
             _check_there("user", user, users)
             _check_there("vhost", vhost, vhosts)
 

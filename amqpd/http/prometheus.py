@@ -47,6 +47,7 @@ logger = logging.getLogger("amqpd.metrics")
 
 # How long a scrape waits for the loop, and a socket for the request.
 ANSWER_SECONDS_MAX: Final = 5.0
+CONNECTIONS_MAX: Final = 16
 
 
 @final
@@ -79,6 +80,27 @@ class _Handler(WSGIRequestHandler):
 
 
 class _Listener(ThreadingWSGIServer):
+    """A thread for each connection, as long as there are not many."""
+
+    request_queue_size = CONNECTIONS_MAX
+
+    def __init__(self, address: tuple[str, int], handler: type[_Handler]) -> None:
+        self._free = threading.BoundedSemaphore(CONNECTIONS_MAX)
+        super().__init__(address, handler)
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        if self._free.acquire(blocking=False):
+            super().process_request(request, client_address)
+        else:
+            # Nobody has logged in here: whoever it is may come again.
+            self.shutdown_request(request)
+
+    def process_request_thread(self, request: Any, client_address: Any) -> None:
+        try:
+            super().process_request_thread(request, client_address)
+        finally:
+            self._free.release()
+
     def server_bind(self) -> None:
         # Not HTTPServer's, which asks the DNS for the name of the address.
         socketserver.TCPServer.server_bind(self)

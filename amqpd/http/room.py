@@ -14,6 +14,7 @@ from typing import Protocol
 
 from amqpd.broker.broker import Broker
 from amqpd.broker.queue import Queue
+from amqpd.broker.secret_checks import SecretChecks
 from amqpd.http.kept_texts import KeptTexts
 from amqpd.http.node_port import NodePort
 
@@ -66,6 +67,8 @@ class Room:
     now_ms: Callable[[], int]
     #: Something was changed, published or closed: the loop has a turn to do.
     wake: Callable[[], None]
+    #: Verifies passwords that take long, when woken.
+    secrets: SecretChecks
     #: Users who may log in from this machine only.
     loopback_users: frozenset[str]
     body_size_max: int
@@ -78,6 +81,9 @@ class Room:
     queue_texts: KeptTexts[Queue] = field(
         default_factory=lambda: KeptTexts[Queue](lambda queue: queue.is_deleted)
     )
+    #: Held from reading what there is until the change of it is durable, where a
+    #: change is one of several fields: else one of two at a time would be lost.
+    change_lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     _running: set[asyncio.Task[None]] = field(default_factory=set)
 
     def start(self, work: Coroutine[None, None, None]) -> None:

@@ -60,7 +60,9 @@ class HttpServer:
         self._first_request_seconds = first_request_seconds
         self._body_seconds = body_seconds
         self._paths = PathTable(endpoints)
-        self._login = Login(room.broker.users, room.loopback_users)
+        self._login = Login(
+            room.broker.users, room.secrets, room.wake, room.loopback_users
+        )
         self._listeners: list[asyncio.Server] = []
         # Connections that have asked nothing yet.
         self._silent: set[object] = set()
@@ -125,7 +127,7 @@ class HttpServer:
             logger.error(
                 "%s %s: internal error",
                 request.method,
-                request.rel_url.raw_path,
+                self._shown_path(request),
                 exc_info=error,
             )
             answer = json_answer(
@@ -133,6 +135,11 @@ class HttpServer:
                 500,
             )
         return await _write(request, answer)
+
+    def _shown_path(self, request: web.Request) -> str:
+        """Return the path as the table has it: what is asked for may be a password."""
+        found = self._paths.find(request.method, request.rel_url.raw_path)
+        return found.endpoint.path
 
     async def _answer(self, request: web.Request) -> Answer:
         path = request.rel_url.raw_path

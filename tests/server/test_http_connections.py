@@ -165,3 +165,14 @@ def test_a_channel_that_is_not_there_is_not_found(managed: Managed) -> None:
         "/api/connections/x/channels",
     ):
         assert managed.admin.call("GET", path).status == 404
+
+
+def test_who_monitors_sees_the_totals_of_everything(managed: Managed) -> None:
+    managed.admin.put("/api/users/eye", {"password": "p", "tags": "monitoring"})
+    managed.admin.put(f"/api/queues/{managed.vhost}/q")
+    path = "/api/overview?columns=object_totals.queues,object_totals.exchanges"
+    with HttpClient(managed.server.http_port, "eye", "p") as eye:
+        seen, all_there = eye.get(path), managed.admin.get(path)
+    managed.admin.delete("/api/users/eye")
+    assert seen == all_there
+    assert seen["object_totals"]["queues"] > 0

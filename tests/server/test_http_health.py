@@ -60,6 +60,8 @@ def test_totals_move_with_what_they_count(managed: Managed) -> None:
     assert grown("object_totals", "queues") == 1
     assert grown("object_totals", "connections") == 1
     assert grown("object_totals", "channels") == 1
+    for churned in ("channel_created", "queue_created", "queue_declared"):
+        assert grown("churn_rates", churned) == 1
     assert grown("queue_totals", "messages_ready") == 1
     assert grown("churn_rates", "connection_created") == 1
     assert (vhost["messages"], vhost["messages_unacknowledged"]) == (1, 0)

@@ -9,6 +9,7 @@ import pytest
 from pamqp import commands
 
 from tests.server.conftest import Managed
+from tests.support import content
 from tests.support.http_client import HttpClient, Reply
 
 ALL_PROPERTIES: dict[str, Any] = {
@@ -187,6 +188,19 @@ def test_what_is_given_back_is_at_its_place_again(mode: str, managed: Managed) -
         ("b", True),
         ("c", False),
     ]
+
+
+def test_many_messages_are_at_their_places_again(managed: Managed) -> None:
+    bodies = [str(number) for number in range(3000)]
+    with managed.client() as client:
+        client.send_bytes(
+            b"".join(content.publish("q", body.encode()) for body in bodies)
+        )
+        client.call(1, commands.Confirm.Select(), commands.Confirm.SelectOk)
+        for mode in ("ack_requeue_true", "ack_requeue_false"):
+            found = get(managed, count=5000, ackmode=mode)
+            assert [one["payload"] for one in found] == bodies
+    assert get(managed) == []
 
 
 def test_what_is_acked_is_gone(managed: Managed) -> None:

@@ -43,10 +43,10 @@ class Reply:
 class HttpClient:
     """Somebody who calls the API; without a user, nobody."""
 
-    def __init__(self, port: int, user: str = "", password: str = "") -> None:
-        self._connection = http.client.HTTPConnection(
-            "127.0.0.1", port, timeout=TIMEOUT_S
-        )
+    def __init__(
+        self, port: int, user: str = "", password: str = "", host: str = "127.0.0.1"
+    ) -> None:
+        self._connection = http.client.HTTPConnection(host, port, timeout=TIMEOUT_S)
         self._headers: dict[str, str] = {}
         if user:
             token = base64.b64encode(f"{user}:{password}".encode()).decode()

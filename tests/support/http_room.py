@@ -55,6 +55,7 @@ def room_of(bench: Bench) -> Room:
         node=ToldNode(),
         now_ms=lambda: bench.now_ms,
         wake=bench.turn,
+        secrets=bench.broker.secrets,
         loopback_users=frozenset(),
         body_size_max=1000,
         descriptors=lambda: (1, 2),

@@ -50,26 +50,28 @@ async def put_vhost_limit(call: Call) -> Answer:
     """Set a limit of a virtual host."""
     body = await call.body_with("value")
     vhost = call.vhost().name
-    limits = call.broker.admission.limits_of_vhost(vhost)
-    value = {**limits, call.name("name"): body["value"]}
+    limit = {call.name("name"): body["value"]}
     try:
-        check_vhost_limits({call.name("name"): body["value"]})
+        check_vhost_limits(limit)
     except ParameterInvalid as error:
         raise BadRequest(f"Validation failed\n\n{error}\n") from error
-    await put_parameter(call, Parameter(vhost, VHOST_LIMITS, LIMITS, value))
+    async with call.room.change_lock:
+        value = {**call.broker.admission.limits_of_vhost(vhost), **limit}
+        await put_parameter(call, Parameter(vhost, VHOST_LIMITS, LIMITS, value))
     return NO_CONTENT
 
 
 async def delete_vhost_limit(call: Call) -> Answer:
     """Clear a limit of a virtual host; one that is not set is cleared already."""
     vhost = call.vhost().name
-    left = dict(call.broker.admission.limits_of_vhost(vhost))
-    if left.pop(call.name("name"), None) is None:
-        return NO_CONTENT
-    if left:
-        await put_parameter(call, Parameter(vhost, VHOST_LIMITS, LIMITS, left))
-    else:
-        await remove_parameter(call, vhost, VHOST_LIMITS, LIMITS)
+    async with call.room.change_lock:
+        left = dict(call.broker.admission.limits_of_vhost(vhost))
+        if left.pop(call.name("name"), None) is None:
+            return NO_CONTENT
+        if left:
+            await put_parameter(call, Parameter(vhost, VHOST_LIMITS, LIMITS, left))
+        else:
+            await remove_parameter(call, vhost, VHOST_LIMITS, LIMITS)
     return NO_CONTENT
 
 
@@ -102,21 +104,23 @@ async def put_user_limit(call: Call) -> Answer:
         check_user_limits(limit)
     except ParameterInvalid as error:
         raise BadRequest(str(error)) from error
-    value = {**call.broker.admission.limits_of_user(user), **limit}
-    await put_parameter(call, Parameter(NO_VHOST, USER_LIMITS, user, value))
+    async with call.room.change_lock:
+        value = {**call.broker.admission.limits_of_user(user), **limit}
+        await put_parameter(call, Parameter(NO_VHOST, USER_LIMITS, user, value))
     return NO_CONTENT
 
 
 async def delete_user_limit(call: Call) -> Answer:
     """Clear a limit of a user; one that is not set is cleared already."""
     user = _check_user(call)
-    left = dict(call.broker.admission.limits_of_user(user))
-    if left.pop(call.name("name"), None) is None:
-        return NO_CONTENT
-    if left:
-        await put_parameter(call, Parameter(NO_VHOST, USER_LIMITS, user, left))
-    else:
-        await remove_parameter(call, NO_VHOST, USER_LIMITS, user)
+    async with call.room.change_lock:
+        left = dict(call.broker.admission.limits_of_user(user))
+        if left.pop(call.name("name"), None) is None:
+            return NO_CONTENT
+        if left:
+            await put_parameter(call, Parameter(NO_VHOST, USER_LIMITS, user, left))
+        else:
+            await remove_parameter(call, NO_VHOST, USER_LIMITS, user)
     return NO_CONTENT
 
 
@@ -136,9 +140,12 @@ async def unprotect_vhost(call: Call) -> Answer:
 async def _set_protection(call: Call, is_protected: bool) -> Answer:
     vhost = call.vhost()
     fields: Facts = {"protected_from_deletion": is_protected}
-    metadata = vhost.metadata.with_fields(fields)
     accounts = call.broker.accounts
-    await call.change(lambda done: accounts.put_vhost(vhost.name, metadata, None, done))
+    async with call.room.change_lock:
+        metadata = vhost.metadata.with_fields(fields)
+        await call.change(
+            lambda done: accounts.put_vhost(vhost.name, metadata, None, done)
+        )
     return NO_CONTENT
 
 

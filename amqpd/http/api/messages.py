@@ -6,6 +6,7 @@ back to its place or gone, as the request says, when the answer is on its way.
 
 from __future__ import annotations
 
+from collections import deque
 from dataclasses import dataclass
 from typing import Final
 
@@ -15,10 +16,9 @@ from amqpd.broker.errors import AmqpError
 from amqpd.broker.queue import Queue
 from amqpd.broker.session import Session
 from amqpd.http import fields
-from amqpd.http.answer import NO_CONTENT, Answer, json_answer
+from amqpd.http.answer import NO_CONTENT, Answer, encode, json_answer
 from amqpd.http.api.queues import queue_of
 from amqpd.http.call import Call
-from amqpd.http.columns import Facts
 from amqpd.http.endpoint import Endpoint, Need
 from amqpd.http.errors import BadRequest, channel_refusal, refusal
 from amqpd.http.message_json import header_of, message_facts, payload_in
@@ -108,27 +108,32 @@ async def get_messages(call: Call) -> Answer:
     """Take messages, and give them back or not."""
     wish = await _wish_of(call)
     session = call.session(call.vhost())
-    taken: list[Reference] = []
+    taken: deque[Reference] = deque()
     ack_mode = RETURNED[0]
+    pace = Pace()
     try:
         queue = session.readable_queue(call.name("queue"))
-        found = await _take(session, queue, wish, taken)
+        found = await _take(session, queue, wish, taken, pace)
         ack_mode = wish.ack_mode
+        while taken:
+            _answer_for(taken.popleft(), ack_mode)
+            await pace.step()
     except AmqpError as error:
         raise channel_refusal(error) from None
     finally:
         # Whatever happens, what was taken does not stay with nobody.
-        _answer_for(taken, ack_mode)
+        for reference in taken:
+            _answer_for(reference, ack_mode)
         session.close()
         call.room.wake()
-    return json_answer(found)
+    return Answer(b"[" + b",".join(found) + b"]")
 
 
 async def _take(
-    session: Session, queue: Queue, wish: _Wish, taken: list[Reference]
-) -> list[Facts]:
-    found: list[Facts] = []
-    pace = Pace()
+    session: Session, queue: Queue, wish: _Wish, taken: deque[Reference], pace: Pace
+) -> list[bytes]:
+    """Take messages, and return what is said of each as JSON."""
+    found: list[bytes] = []
     size = 0
     while len(taken) < wish.count and size < SIZE_MAX and not queue.is_deleted:
         reference = take(session, queue)
@@ -136,21 +141,21 @@ async def _take(
             break
         taken.append(reference)
         size += int(reference.message.size)
-        found.append(
-            message_facts(reference, queue.ready_count, wish.as_base64, wish.truncate)
+        facts = message_facts(
+            reference, queue.ready_count, wish.as_base64, wish.truncate
         )
+        found.append(encode(facts))
         await pace.step()
     return found
 
 
-def _answer_for(taken: list[Reference], ack_mode: str) -> None:
-    for reference in taken:
-        if ack_mode == ACKED:
-            reference.queue.settle(reference)
-        elif ack_mode == REJECTED:
-            reference.queue.reject(reference)
-        else:
-            reference.queue.requeue(reference)
+def _answer_for(reference: Reference, ack_mode: str) -> None:
+    if ack_mode == ACKED:
+        reference.queue.settle(reference)
+    elif ack_mode == REJECTED:
+        reference.queue.reject(reference)
+    else:
+        reference.queue.requeue(reference)
 
 
 _QUEUE = "/api/queues/{vhost}/{queue}"

@@ -7,7 +7,7 @@ from typing import Final
 
 from amqpd.broker.alarms import DISK, MEMORY
 from amqpd.http.answer import NO_CONTENT, Answer, json_answer
-from amqpd.http.api.overview import context_facts, exchange_types
+from amqpd.http.api.overview import churn_facts, context_facts, exchange_types
 from amqpd.http.call import Call
 from amqpd.http.columns import Facts
 from amqpd.http.endpoint import Endpoint, Need
@@ -91,11 +91,9 @@ def _resources(call: Call) -> Facts:
 
 
 def _counters(call: Call) -> Facts:
-    broker = call.broker
-    statistics = broker.store.statistics
+    statistics = call.broker.store.statistics
     return {
-        "connection_created": broker.connections.opened_count,
-        "connection_closed": broker.connections.closed_count,
+        **churn_facts(call.broker),
         "io_write_bytes": int(statistics.bytes_written),
         "io_sync_count": int(statistics.syncs),
     }

@@ -9,6 +9,7 @@ from __future__ import annotations
 import platform
 from typing import Final
 
+from amqpd.broker.broker import Broker
 from amqpd.broker.parameters import GLOBAL, NO_VHOST, Parameter
 from amqpd.http import fields
 from amqpd.http.answer import NO_CONTENT, Answer, json_answer
@@ -85,6 +86,20 @@ def context_facts(room: Room) -> list[Facts]:
     ]
 
 
+def churn_facts(broker: Broker) -> Facts:
+    """Return what has come and gone since the start."""
+    connections, churn = broker.connections, broker.churn
+    return {
+        "connection_created": connections.opened_count,
+        "connection_closed": connections.closed_count,
+        "channel_created": churn.channels_opened,
+        "channel_closed": churn.channels_closed,
+        "queue_declared": churn.queues_declared,
+        "queue_created": churn.queues_created,
+        "queue_deleted": churn.queues_deleted,
+    }
+
+
 async def show_overview(call: Call) -> Answer:
     """The overview; totals are of the virtual hosts that the user may see."""
     identity = call.room.identity
@@ -121,7 +136,10 @@ async def show_overview(call: Call) -> Answer:
 
 
 async def _totals(call: Call) -> Facts:
-    totals = await totals_of(call.visible_vhosts(), Pace())
+    vhosts = call.visible_vhosts()
+    if call.is_monitor:
+        vhosts = list(call.broker.vhosts.values())
+    totals = await totals_of(vhosts, Pace())
     connections = call.broker.connections
     visible = connections.all()
     if not call.is_monitor:
@@ -135,10 +153,7 @@ async def _totals(call: Call) -> Facts:
             "queues": totals.queues,
             "consumers": totals.consumers,
         },
-        "churn_rates": {
-            "connection_created": connections.opened_count,
-            "connection_closed": connections.closed_count,
-        },
+        "churn_rates": churn_facts(call.broker),
     }
 
 

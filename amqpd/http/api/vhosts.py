@@ -76,14 +76,18 @@ async def put_vhost(call: Call) -> Answer:
     """
     body = _readable(await call.body())
     name = call.name("vhost")
-    there = call.broker.vhosts.get(name)
-    try:
-        metadata = (NO_METADATA if there is None else there.metadata).with_fields(body)
-    except ParameterInvalid as error:
-        raise BadRequest(str(error)) from error
-    await call.change(
-        lambda done: call.broker.accounts.put_vhost(name, metadata, call.user, done)
-    )
+    accounts = call.broker.accounts
+    async with call.room.change_lock:
+        there = call.broker.vhosts.get(name)
+        try:
+            metadata = (NO_METADATA if there is None else there.metadata).with_fields(
+                body
+            )
+        except ParameterInvalid as error:
+            raise BadRequest(str(error)) from error
+        await call.change(
+            lambda done: accounts.put_vhost(name, metadata, call.user, done)
+        )
     return put_answer(there is None)
 
 

@@ -1,13 +1,17 @@
 """Who asks: passwords are verified once, and forgotten when they change."""
 
+import asyncio
 import base64
 
 import pytest
 
-from amqpd.auth.passwords import hash_password
+from amqpd.auth.passwords import ARGON2ID, hash_password
 from amqpd.auth.users import User, UserRegistry
 from amqpd.http.errors import NotAuthenticated, NotAuthorised
-from amqpd.http.login import REMEMBERED_MAX, Login
+from amqpd.http.login import Login
+from tests.support.secrets import secret_checks, verify_all
+
+SLOW = hash_password("p", b"0123456789abcdef", ARGON2ID)
 
 
 def basic(name: str, password: str) -> str:
@@ -24,12 +28,18 @@ def users() -> UserRegistry:
     registry.put(user("ann", "p:w"))
     registry.put(User("nopass", ""))
     registry.put(user("local", "p"))
+    registry.put(User("slow", SLOW, ARGON2ID))
     return registry
 
 
 @pytest.fixture
 def login(users: UserRegistry) -> Login:
-    return Login(users, frozenset({"local"}))
+    checks = secret_checks()
+
+    def wake() -> None:
+        asyncio.get_running_loop().call_soon(verify_all, checks)
+
+    return Login(users, checks, wake, frozenset({"local"}))
 
 
 async def test_who_knows_the_password_is_let_in(
@@ -51,6 +61,7 @@ async def test_who_knows_the_password_is_let_in(
         basic("ann", "wrong"),
         basic("ann", ""),
         basic("nobody", "p"),
+        basic("slow", "wrong"),
         basic("nopass", ""),
         "Basic " + base64.b64encode(b"\xff").decode(),
     ],
@@ -79,9 +90,26 @@ async def test_a_changed_password_is_not_remembered(
         await login.user_of(basic("ann", "new"), is_loopback=True)
 
 
-async def test_what_is_remembered_is_bounded(login: Login, users: UserRegistry) -> None:
-    login._remembered = dict.fromkeys(
-        number.to_bytes(2, "big") for number in range(REMEMBERED_MAX)
+async def test_who_asks_while_somebody_verifies_waits(login: Login) -> None:
+    header = basic("slow", "p")
+    first, second = await asyncio.gather(
+        login.user_of(header, is_loopback=True), login.user_of(header, is_loopback=True)
     )
-    await login.user_of(basic("ann", "p:w"), is_loopback=True)
-    assert len(login._remembered) == 1
+    assert first.name == second.name == "slow"
+
+
+async def test_who_has_gone_while_somebody_verified_is_not_let_in(
+    login: Login, users: UserRegistry
+) -> None:
+    asking = asyncio.ensure_future(login.user_of(basic("slow", "p"), is_loopback=True))
+    asyncio.get_running_loop().call_soon(users.remove, "slow")
+    with pytest.raises(NotAuthenticated):
+        await asking
+
+
+async def test_who_does_not_wait_for_the_verdict_is_no_trouble(login: Login) -> None:
+    asking = asyncio.ensure_future(login.user_of(basic("slow", "p"), is_loopback=True))
+    asyncio.get_running_loop().call_soon(asking.cancel)
+    with pytest.raises(asyncio.CancelledError):
+        await asking
+    assert await login.user_of(basic("slow", "p"), is_loopback=True)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 import urllib.request
 from collections.abc import AsyncIterator, Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,12 +14,13 @@ import pytest
 from pamqp import commands
 
 from amqpd.broker.pager import MemoryBudgets
-from amqpd.http.prometheus import MetricsEndpoint
+from amqpd.http.prometheus import CONNECTIONS_MAX, MetricsEndpoint
 from amqpd.http.room import Identity
 from amqpd.http.store_metrics import StoreFigures
 from tests.support.connection_pair import Bench, method
 from tests.support.content import PERSISTENT_PROPERTIES, publish
 from tests.support.delayed import DelayedExchange
+from tests.support.waiting import eventually
 
 IDENTITY = Identity("amqpd@here", "blue", "0.1", "3.13.7", Path("/data"), 1_000)
 
@@ -222,3 +225,21 @@ async def test_objects_are_told_on_request(
     some = await asyncio.to_thread(get, "127.0.0.1", port, path)
     assert 'rabbitmq_detailed_queue_messages{queue="q",vhost="/"} 0.0' in some
     assert "connection_channels" not in some
+
+
+async def test_who_comes_when_many_are_there_is_sent_away(
+    endpoint: MetricsEndpoint,
+) -> None:
+    port = endpoint.listen("127.0.0.1", 0)
+
+    def is_served_after(others: int) -> bool:
+        with ExitStack() as stack:
+            for _ in range(others):
+                stack.enter_context(socket.create_connection(("127.0.0.1", port), 10))
+            try:
+                return "amqpd_" in get("127.0.0.1", port)
+            except OSError:
+                return False
+
+    assert not await asyncio.to_thread(is_served_after, CONNECTIONS_MAX)
+    await asyncio.to_thread(eventually, lambda: is_served_after(CONNECTIONS_MAX - 1))

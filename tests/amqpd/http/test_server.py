@@ -34,7 +34,7 @@ async def fail(call: Call) -> Answer:
 ENDPOINTS = (
     Endpoint("POST", "/echo", Need.NOTHING, echo),
     Endpoint("GET", "/large", Need.NOTHING, show_large),
-    Endpoint("GET", "/fail", Need.MANAGEMENT, fail),
+    Endpoint("GET", "/fail/{password}", Need.MANAGEMENT, fail),
 )
 
 
@@ -116,13 +116,14 @@ async def test_a_mistake_of_ours_is_a_500_and_a_traceback_in_the_log(
     port: int, caplog: pytest.LogCaptureFixture
 ) -> None:
     login = f"Authorization: Basic {LOGIN}\r\n".encode()
-    request = b"GET /fail HTTP/1.1\r\nHost: x\r\n" + login + b"\r\n"
+    request = b"GET /fail/secret HTTP/1.1\r\nHost: x\r\n" + login + b"\r\n"
     head, body = await exchange(port, request)
     assert head.startswith(b"HTTP/1.1 500 ")
     assert b"internal_server_error" in body
     [record] = [one for one in caplog.records if one.levelname == "ERROR"]
     assert record.exc_info is not None
     assert record.exc_info[0] is ZeroDivisionError
+    assert record.getMessage() == "GET /fail/{password}: internal error"
 
 
 async def test_it_says_its_own_name_only(port: int) -> None:
