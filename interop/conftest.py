@@ -19,21 +19,14 @@ from typing import Final
 
 import pytest
 
+from tests.support.leaks import let_clients_leak
+
 HERE: Final = Path(__file__).parent
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Let clients leave sockets to the garbage collector: it is not for us to mend.
-
-    pika does so when a connection is refused, and the warning comes in any later test.
-    """
-    leaks = pytest.mark.filterwarnings(
-        "ignore::ResourceWarning",
-        "ignore::pytest.PytestUnraisableExceptionWarning",
-    )
-    for item in items:
-        if item.path.is_relative_to(HERE):
-            item.add_marker(leaks)
+    """Let clients leave sockets to the garbage collector."""
+    let_clients_leak(items, HERE)
 
 
 @dataclass(frozen=True)

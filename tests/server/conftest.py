@@ -23,6 +23,7 @@ from pamqp import commands
 from amqpd.testing import AmqpdServer, amqpd_server
 from tests.support.differences import Expectations, is_another_broker
 from tests.support.http_client import HttpClient
+from tests.support.leaks import let_clients_leak
 from tests.support.raw_client import Endpoint, RawClient
 from tests.support.wiring import Wiring
 
@@ -46,6 +47,11 @@ class Managed:
 
 Connect = Callable[[], RawClient]
 FreshName = Callable[[], str]
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Let pika leave sockets to the garbage collector."""
+    let_clients_leak(items, Path(__file__).parent)
 
 
 @pytest.fixture(scope="session")

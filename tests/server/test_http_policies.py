@@ -6,8 +6,6 @@ where ours has more to say.
 
 from __future__ import annotations
 
-import gc
-import warnings
 from collections.abc import Callable, Iterator
 from typing import Any, Final
 
@@ -51,15 +49,6 @@ def connect(server: AmqpdServer) -> Iterator[Callable[[], pika.BlockingConnectio
     for connection in made:
         if connection.is_open:
             connection.close()
-
-
-@pytest.fixture
-def _collected() -> Iterator[None]:
-    """Collect what pika leaves of a connection that was refused: its sockets."""
-    yield
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ResourceWarning)
-        gc.collect()
 
 
 def policy(definition: object, **fields: object) -> dict[str, object]:
@@ -312,7 +301,6 @@ def test_a_queue_goes_by_a_policy(api: HttpClient) -> None:
     eventually(lambda: api.call("GET", "/api/queues/v/q").status == 404)
 
 
-@pytest.mark.usefixtures("_collected")
 def test_a_virtual_host_lets_in_as_many_as_it_may(
     api: HttpClient, connect: Callable[[], pika.BlockingConnection]
 ) -> None:
@@ -365,7 +353,6 @@ def test_a_virtual_host_that_comes_again_has_nothing_of_the_old_one(
 # -- logins ---------------------------------------------------------------------
 
 
-@pytest.mark.usefixtures("_collected")
 def test_a_new_password_is_kept_as_argon2_and_lets_in(
     server: AmqpdServer, api: HttpClient
 ) -> None:
