@@ -284,7 +284,7 @@ def shapes(http_url: str, amqp_url: str) -> dict[str, Shape]:
 
 def _ask(client: HttpClient, request: str) -> Shape:
     method, _, path = request.partition(" ")
-    content: dict[str, object] | None = None if method == "GET" else {}
+    content: object = None if method == "GET" else {}
     return shape_of(client.call(method, path, content, JSON))
 
 
