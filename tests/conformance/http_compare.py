@@ -285,7 +285,11 @@ def shapes(http_url: str, amqp_url: str) -> dict[str, Shape]:
 def _ask(client: HttpClient, request: str) -> Shape:
     method, _, path = request.partition(" ")
     content: object = None if method == "GET" else {}
-    return shape_of(client.call(method, path, content, JSON))
+    try:
+        return shape_of(client.call(method, path, content, JSON))
+    finally:
+        # RabbitMQ hangs up after a hundred requests, and does not say so before.
+        client.close()
 
 
 @contextmanager
@@ -354,6 +358,7 @@ def _names(admin: HttpClient) -> dict[str, str]:
         def is_known(path: str = path, field: str = field) -> bool:
             time.sleep(ASKED_EVERY_S)
             listed = admin.get(path)
+            admin.close()
             return bool(listed) and all(field in one for one in listed)
 
         eventually(is_known)
