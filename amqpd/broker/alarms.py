@@ -30,11 +30,14 @@ DISK: Final = "disk"
 MEMORY_WATERMARK: Final = 0.6
 DISK_FREE_LIMIT: Final = 50_000_000
 
-#: What connections may park together. Under a memory alarm it is a share of the limit,
-#: or what is parked could keep the alarm on that it waits for.
+#: What connections may park together. Under a memory alarm it is a share of the limit:
+#: it comes on top of that, and could keep the alarm on that it waits for.
 PARKED_MAX: Final[i64] = 64 * 1024 * 1024
-PARKED_LEAST: Final[i64] = 8 * 1024 * 1024
-PARKED_SHARE: Final = 8
+PARKED_LEAST: Final[i64] = 2 * 1024 * 1024
+PARKED_SHARE: Final = 32
+#: The alarm is raised ahead of time by what is to come until the next look, if it goes
+#: on like that, but by no more than such a part of the limit.
+AHEAD_SHARE: Final = 20
 
 #: How long an alarm lasts at least, unless a limit is changed.
 DURATION_MIN_MS: Final = 1_000
@@ -73,6 +76,7 @@ class Alarms:
         # None: nobody has measured yet.
         self.memory_used: int | None = None
         self.disk_free: int | None = None
+        self._memory_growth = 0
         # Told of each change: (resource, whether it is set).
         self.on_change: Callable[[str, bool], None] | None = None
         self._since_ms: dict[str, int] = {}
@@ -109,9 +113,15 @@ class Alarms:
 
     # -- what changes ---------------------------------------------------------
 
-    def on_measured(self, memory_used: int, disk_free: int, now_ms: int) -> None:
-        """Compare what is used and free now with the limits."""
+    def on_measured(
+        self, memory_used: int, disk_free: int, now_ms: int, memory_growth: int = 0
+    ) -> None:
+        """Compare what is used and free now with the limits.
+
+        So much more memory may be used by the time of the next look.
+        """
         self.memory_used = memory_used
+        self._memory_growth = memory_growth
         self.disk_free = disk_free
         self._now_ms = now_ms
         self._look(DURATION_MIN_MS)
@@ -129,7 +139,9 @@ class Alarms:
     def _look(self, duration_min_ms: int) -> None:
         used, free = self.memory_used, self.disk_free
         if used is not None:
-            self._set(MEMORY, used > self.memory_limit, duration_min_ms)
+            limit = self.memory_limit
+            ahead = min(self._memory_growth, limit // AHEAD_SHARE)
+            self._set(MEMORY, used + ahead > limit, duration_min_ms)
         if free is not None:
             self._set(DISK, free < self.disk_limit, duration_min_ms)
         self.is_on = bool(self._since_ms)
@@ -141,7 +153,11 @@ class Alarms:
             waiting = list(self._waiting)
             self._waiting.clear()
             for waiter in waiting:
-                waiter.on_alarms_over()
+                try:
+                    waiter.on_alarms_over()
+                except Exception:
+                    # Ours to mend; but the others may not wait for ever.
+                    logger.exception("a publisher cannot go on")
 
     def _set(self, resource: str, is_short: bool, duration_min_ms: int) -> None:
         since_ms = self._since_ms.get(resource)
@@ -161,7 +177,7 @@ class Alarms:
             self.on_change(resource, is_short)
 
     def _described(self, resource: str) -> str:
-        what = f"{self.memory_used} octets of memory are used, more than the limit of"
+        what = f"{self.memory_used} octets of memory are used, the limit is"
         limit = self.memory_limit
         if resource == DISK:
             what = f"{self.disk_free} octets are free on the disk, fewer than"
@@ -173,6 +189,11 @@ class Alarms:
     def wait(self, waiter: AlarmWaiter) -> None:
         """Tell the waiter when no alarm is on any more; once."""
         self._waiting[waiter] = None
+
+    @property
+    def waiting_count(self) -> int:
+        """How many are to be told."""
+        return len(self._waiting)
 
     def forget(self, waiter: AlarmWaiter) -> None:
         """The waiter is gone."""

@@ -492,15 +492,16 @@ class Backlog:
     def lose_cold(self, stored: list[int], paged: list[int]) -> None:
         """These of the cold ones are not in their log: it was damaged.
 
-        A log tells of them again as long as it does not know that they are settled.
+        A log tells of them again as long as it does not know that they are settled,
+        and so does a look that ends after the window.
         """
         before = self.cold_count
         for seq in stored:
-            if seq not in self.holes:
+            if self.has_cold(seq):
                 self.holes.add(seq)
                 self.cold_stored -= 1
         for seq in paged:
-            if seq not in self.holes:
+            if self.has_cold(seq):
                 self.holes.add(seq)
                 self.cold_paged -= 1
         self.behind -= before - self.cold_count

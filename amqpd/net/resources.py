@@ -46,6 +46,8 @@ class ResourceWatch:
         self._budgets = broker.pager.budgets
         self._data_dir = data_dir
         self._look_ms = 0
+        # At the last look.
+        self._used = 0
         self._trim_ms = 0
         self._shortage_ms = 0
         self._says_no = False
@@ -66,9 +68,12 @@ class ResourceWatch:
             )
         before = alarms.resources()
         used = resident_size()
+        growth = 0
         if used + NEAR_SIZE > alarms.memory_limit:
             self._look_ms = now_ms + NEAR_MS
-        alarms.on_measured(used, self._disk_free(), now_ms)
+            growth = used - (self._used or used)
+        self._used = used
+        alarms.on_measured(used, self._disk_free(), now_ms, max(0, growth))
         is_short = alarms.has(MEMORY)
         self._budgets.fit(alarms.memory_limit, is_short)
         if is_short and now_ms >= self._trim_ms:

@@ -151,7 +151,7 @@ class Connection(ConnectionFace):
         self._now_ms = now_ms
         if self._session is not None:
             self._session.refresh_routes()
-        if self._alarms.is_on and self._parking is None:
+        if self._alarms.is_on and self._parking is None and not self._is_released:
             self._begin_parking()
         intake = self._intake
         while self._units > 0 and intake.has_work():

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from amqpd.broker.alarms import DISK, DURATION_MIN_MS, MEMORY, Alarms, ResourceLimit
+from amqpd.broker.alarms import (
+    AHEAD_SHARE,
+    DISK,
+    DURATION_MIN_MS,
+    MEMORY,
+    Alarms,
+    ResourceLimit,
+)
 
 GIB = 1 << 30
 
@@ -18,6 +25,14 @@ class Waiting:
     def on_alarms_over(self) -> None:
         """Count it."""
         self.told += 1
+
+
+class Unable:
+    """Fails when it is told."""
+
+    def on_alarms_over(self) -> None:
+        """Fail."""
+        raise RuntimeError
 
 
 @pytest.fixture(name="alarms")
@@ -107,6 +122,30 @@ def test_who_waits_is_told_once_when_no_alarm_is_left(alarms: Alarms) -> None:
     assert waiting.told == 1
 
 
+def test_one_who_cannot_go_on_does_not_keep_the_others_waiting(
+    alarms: Alarms, caplog: pytest.LogCaptureFixture
+) -> None:
+    first, second = Unable(), Waiting()
+    alarms.on_measured(7 * GIB, GIB, 0)
+    alarms.wait(first)
+    alarms.wait(second)
+    alarms.on_measured(1, GIB, DURATION_MIN_MS)
+    assert second.told == 1
+    assert "a publisher cannot go on" in caplog.text
+
+
+def test_memory_that_grows_is_short_before_it_is_at_its_limit(alarms: Alarms) -> None:
+    alarms.on_measured(6 * GIB - 5, GIB, 0, 5)
+    assert not alarms.is_on
+    alarms.on_measured(6 * GIB - 5, GIB, 0, 6)
+    assert alarms.is_on
+
+
+def test_growth_counts_no_more_than_a_part_of_the_limit(alarms: Alarms) -> None:
+    alarms.on_measured(6 * GIB * (AHEAD_SHARE - 1) // AHEAD_SHARE, GIB, 0, GIB)
+    assert not alarms.is_on
+
+
 def test_who_is_gone_is_not_told(alarms: Alarms) -> None:
     waiting = Waiting()
     alarms.on_measured(7 * GIB, GIB, 0)
@@ -133,7 +172,7 @@ def test_each_change_is_told(alarms: Alarms, caplog: pytest.LogCaptureFixture) -
 
 
 @pytest.mark.parametrize(
-    ("limit", "expected_mib"), [(0, 8), (80 << 20, 10), (10 << 30, 64)]
+    ("limit", "expected_mib"), [(0, 2), (160 << 20, 5), (10 << 30, 64)]
 )
 def test_what_may_be_parked_is_a_share_of_little_memory(
     alarms: Alarms, limit: int, expected_mib: int

@@ -215,6 +215,31 @@ def test_a_damaged_message_is_told_and_the_others_are_delivered(
     assert queue.ready_count == 0
 
 
+def test_a_damaged_message_is_lost_once_although_two_find_it(
+    open_bench: Open, fast_path: Path
+) -> None:
+    bench = open_bench(NO_COLD)
+    fill(queue_of(bench), 3)
+    bench.sync()
+    for _ in range(2):
+        take(queue_of(bench))
+    bench.close()
+    bench = open_bench(NO_COLD)
+    damage_third_body(fast_path / "d" / "log")
+    queue = queue_of(bench)
+    assert queue.ready_count == 1
+    ConsumingChannel().subscribe(queue, "t", no_ack=True)
+    bench.dispatch()
+    queue.oldest_ready_age(bench.now_ms)
+    look, load = bench.broker.pager.begin_loads(bench.now_ms)
+    assert look.is_look
+    for step in (load, look):
+        step.run()
+        bench.broker.pager.complete_load(step, bench.now_ms)
+    assert queue.ready_count == 0
+    assert not queue.ready.cold_count
+
+
 def test_a_damaged_message_that_cannot_be_saved_stays_in_the_log(
     open_bench: Open, fast_path: Path, disk: UnreadableDisk
 ) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from amqpd.broker.alarms import DISK, MEMORY, ResourceLimit
+from amqpd.broker.alarms import DISK, DURATION_MIN_MS, MEMORY, ResourceLimit
 from amqpd.net.resources import (
     LOOK_MS,
     NEAR_MS,
@@ -56,6 +56,25 @@ def test_near_the_limit_looks_follow_each_other(
     alarms.memory_used = None
     watch.look(1000 + LOOK_MS + NEAR_MS)
     assert alarms.memory_used is not None
+
+
+def test_near_the_limit_growth_from_look_to_look_counts(
+    bench: Bench, watch: ResourceWatch
+) -> None:
+    alarms = bench.broker.alarms
+    watch.look(0)
+    assert alarms.memory_used is not None
+    limit = alarms.memory_used + 48 * MIB
+    alarms.set_memory_watermark(ResourceLimit(limit))
+    watch.look(LOOK_MS)
+    # More is used, less than the limit; and if so much came again, more than that.
+    ballast = b"\1" * (46 * MIB)
+    watch.look(2 * LOOK_MS)
+    assert alarms.has(MEMORY)
+    assert alarms.memory_used < limit
+    watch.look(2 * LOOK_MS + DURATION_MIN_MS)
+    assert not alarms.has(MEMORY)
+    del ballast
 
 
 def test_a_look_says_whether_an_alarm_came(bench: Bench, watch: ResourceWatch) -> None:

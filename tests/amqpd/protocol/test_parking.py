@@ -509,3 +509,12 @@ def test_who_is_being_closed_is_not_told_that_the_alarm_is_over(
     end_alarm(bench)
     assert names(alarmed) == ["Connection.Blocked", "Connection.Close"]
     assert ready(bench) == 1
+
+
+def test_who_was_lost_with_something_to_process_is_not_waited_for(
+    bench: Bench, alarmed: ConnectionPair
+) -> None:
+    bench.pending.add(alarmed.connection)
+    alarmed.connection.lose_socket("gone")
+    bench.turn()
+    assert bench.broker.alarms.waiting_count == 0
