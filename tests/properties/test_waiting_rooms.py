@@ -1,10 +1,10 @@
 """Delayed messages, whatever happens to them: each comes once, and leaves no trace.
 
 Persistent and transient ones with delays of all kinds; time passes, memory is taken
-away, the disk is full for a while, windows are read late, what has come is taken or
-purged, and the exchange is deleted and declared anew. Nothing comes before its time or
-twice, all that the disk has not refused comes in the end, and then no message takes
-memory by any count, nor does one of a room that is gone.
+away, the disk is full or unreadable for a while, what has come is taken, and the
+exchange is deleted and declared anew. Nothing comes before its time or twice, all that
+the disk has not refused comes in the end, and then no message takes memory by any
+count, nor does one of a room that is gone.
 """
 
 from __future__ import annotations
@@ -35,7 +35,6 @@ STEPS: Final = st.lists(
         st.tuples(st.just("page_out"), st.just(0)),
         st.tuples(st.just("sync"), st.just(0)),
         st.tuples(st.just("take"), st.just(0)),
-        st.tuples(st.just("purge"), st.just(0)),
         st.tuples(st.just("fill_disk"), st.integers(0, 1)),
         st.tuples(st.just("spoil_reads"), st.integers(0, 1)),
         st.tuples(st.just("delete"), st.just(0)),
@@ -66,7 +65,9 @@ class DelayedAndModel:
         self.bench.pass_time(milliseconds)
 
     def page_out(self, _: int) -> None:
-        self.bench.page_out()
+        # On a full disk the paging log tries again and again: the bench would, too.
+        if not self.disk.is_full:
+            self.bench.page_out()
 
     def sync(self, _: int) -> None:
         self.bench.sync()
@@ -77,10 +78,6 @@ class DelayedAndModel:
         for body in self.delayed.bodies():
             # A second time it is not there.
             assert self.due_ms.pop(int(body)) <= self.bench.now_ms
-
-    def purge(self, _: int) -> None:
-        self.take(0)
-        self.delayed.queue.purge()
 
     def fill_disk(self, is_full: int) -> None:
         self.disk.is_full = bool(is_full)
