@@ -34,6 +34,14 @@ VHOST_LISTING = Listing[Limited](lambda limited: ("", limited[0]), _vhost_facts)
 USER_LISTING = Listing[Limited](lambda limited: ("", limited[0]), _user_facts)
 
 
+async def _keep(call: Call, left: Parameter) -> None:
+    """Set the limits that are left; where none is, there is no parameter."""
+    if left.value:
+        await put_parameter(call, left)
+    else:
+        await remove_parameter(call, left.vhost, left.component, left.name)
+
+
 # -- of virtual hosts -----------------------------------------------------------
 
 
@@ -68,10 +76,7 @@ async def delete_vhost_limit(call: Call) -> Answer:
         left = dict(call.broker.admission.limits_of_vhost(vhost))
         if left.pop(call.name("name"), None) is None:
             return NO_CONTENT
-        if left:
-            await put_parameter(call, Parameter(vhost, VHOST_LIMITS, LIMITS, left))
-        else:
-            await remove_parameter(call, vhost, VHOST_LIMITS, LIMITS)
+        await _keep(call, Parameter(vhost, VHOST_LIMITS, LIMITS, left))
     return NO_CONTENT
 
 
@@ -117,10 +122,7 @@ async def delete_user_limit(call: Call) -> Answer:
         left = dict(call.broker.admission.limits_of_user(user))
         if left.pop(call.name("name"), None) is None:
             return NO_CONTENT
-        if left:
-            await put_parameter(call, Parameter(NO_VHOST, USER_LIMITS, user, left))
-        else:
-            await remove_parameter(call, NO_VHOST, USER_LIMITS, user)
+        await _keep(call, Parameter(NO_VHOST, USER_LIMITS, user, left))
     return NO_CONTENT
 
 
