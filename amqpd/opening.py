@@ -15,14 +15,19 @@ from pathlib import Path
 from typing import Final
 
 from amqpd.auth.passwords import ARGON2ID
-from amqpd.broker.admission import NodeLimits
 from amqpd.broker.alarms import Alarms, ResourceLimit
 from amqpd.broker.broker import Broker, Defaults
-from amqpd.broker.catalogue import SCHEMA, SCHEMA_VERSION, Catalogue, CommitFailed
+from amqpd.broker.catalogue.catalogue import (
+    SCHEMA,
+    SCHEMA_VERSION,
+    Catalogue,
+    CommitFailed,
+)
+from amqpd.broker.clients.admission import NodeLimits
 from amqpd.broker.definitions import load_definitions
-from amqpd.broker.number_limits import NO_LIMIT
-from amqpd.broker.pager import MemoryBudgets
+from amqpd.broker.policies.number_limits import NO_LIMIT
 from amqpd.broker.ports import DurabilityWaiter
+from amqpd.broker.queues.pager import MemoryBudgets
 from amqpd.config import Config
 from amqpd.machine_memory import machine_size, memory_limit
 from store.data_directory import DataDirectory

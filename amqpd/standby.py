@@ -15,7 +15,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Final, final
 
-from amqpd.broker.secret_checks import SecretCheck, SecretChecks
+from amqpd.broker.clients.secret_checks import SecretCheck, SecretChecks
 from amqpd.http.node_control import standby_endpoints
 from amqpd.http.room import Room
 from amqpd.http.routes import ENDPOINTS

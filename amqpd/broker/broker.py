@@ -15,28 +15,28 @@ from typing import Final, cast, final
 from amqpd.auth.passwords import DEFAULT_ALGORITHM, hash_password, salt_size
 from amqpd.auth.permissions import Permission, PermissionTable, TopicPermission
 from amqpd.auth.users import User, UserRegistry
-from amqpd.broker.accounts import Accounts
+from amqpd.broker.administration.accounts import Accounts
+from amqpd.broker.administration.parameter_changes import ParameterChanges
 from amqpd.broker.alarms import Alarms
 from amqpd.broker.arguments import Arguments
-from amqpd.broker.catalogue import Catalogue, ExchangeRow, QueueRow
-from amqpd.broker.connections import Connections
-from amqpd.broker.dispatch import Dispatch
-from amqpd.broker.durability import Durability
+from amqpd.broker.catalogue.catalogue import Catalogue, ExchangeRow, QueueRow
+from amqpd.broker.catalogue.statements import put_permission, put_user, put_vhost
+from amqpd.broker.clients.connections import Connections
+from amqpd.broker.clients.secret_checks import SecretChecks
 from amqpd.broker.errors import NotAllowed
-from amqpd.broker.event_exchange import EventExchange
 from amqpd.broker.exchange import Exchange
-from amqpd.broker.pager import MIB, MemoryBudgets, Pager
-from amqpd.broker.parameter_changes import ParameterChanges
-from amqpd.broker.policy import ParameterInvalid
+from amqpd.broker.policies.policy import ParameterInvalid
+from amqpd.broker.policies.vhost_metadata import NO_METADATA, VhostMetadata
 from amqpd.broker.ports import DurabilityWaiter, Step
-from amqpd.broker.secret_checks import SecretChecks
-from amqpd.broker.session import Session
-from amqpd.broker.statements import put_permission, put_user, put_vhost
-from amqpd.broker.survey import Survey
-from amqpd.broker.topology import Surroundings
+from amqpd.broker.queues.dispatch import Dispatch
+from amqpd.broker.queues.durability import Durability
+from amqpd.broker.queues.pager import MIB, MemoryBudgets, Pager
+from amqpd.broker.queues.survey import Survey
 from amqpd.broker.upkeep import Upkeep
-from amqpd.broker.vhost import VirtualHost
-from amqpd.broker.vhost_metadata import NO_METADATA, VhostMetadata
+from amqpd.broker.vhosts.event_exchange import EventExchange
+from amqpd.broker.vhosts.session import Session
+from amqpd.broker.vhosts.topology import Surroundings
+from amqpd.broker.vhosts.vhost import VirtualHost
 from amqpd.wire.tables import decode_table
 from routing.binding import Binding
 from store.message_store import MessageStore

@@ -16,6 +16,7 @@ from typing import Final, cast, final
 from amqpd.auth.passwords import ALGORITHMS, DEFAULT_ALGORITHM
 from amqpd.auth.permissions import PatternInvalid, Permission, TopicPermission
 from amqpd.auth.users import User
+from amqpd.broker.administration.parameter_changes import checked
 from amqpd.broker.arguments import (
     QUEUE_TYPE,
     Arguments,
@@ -24,8 +25,7 @@ from amqpd.broker.arguments import (
 )
 from amqpd.broker.errors import AmqpError
 from amqpd.broker.exchange import Exchange, check_type, check_type_arguments
-from amqpd.broker.parameter_changes import checked
-from amqpd.broker.parameters import (
+from amqpd.broker.policies.parameters import (
     GLOBAL,
     NO_VHOST,
     OPERATOR_POLICY,
@@ -33,9 +33,9 @@ from amqpd.broker.parameters import (
     USER_LIMITS,
     Parameter,
 )
-from amqpd.broker.policy import ParameterInvalid
-from amqpd.broker.queue_changes import QueueProperties
-from amqpd.broker.vhost_metadata import NO_METADATA
+from amqpd.broker.policies.policy import ParameterInvalid
+from amqpd.broker.policies.vhost_metadata import NO_METADATA
+from amqpd.broker.vhosts.queue_changes import QueueProperties
 from amqpd.wire.tables import Table, encode_table
 from routing.binding import Binding
 

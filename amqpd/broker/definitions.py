@@ -21,7 +21,20 @@ from typing import Final, final
 from amqpd.auth.users import User
 from amqpd.broker.arguments import priority_level_count, with_default_type
 from amqpd.broker.broker import Broker
-from amqpd.broker.catalogue import CommitWaiter, Statement
+from amqpd.broker.catalogue.catalogue import CommitWaiter, Statement
+from amqpd.broker.catalogue.operation import Operation, OperationLine, Progress
+from amqpd.broker.catalogue.statements import (
+    delete_binding,
+    delete_parameter,
+    insert_binding,
+    insert_exchange,
+    insert_queue,
+    put_parameter,
+    put_permission,
+    put_topic_permission,
+    put_user,
+    put_vhost,
+)
 from amqpd.broker.definition_file import (
     Definitions,
     DefinitionsInvalid,
@@ -35,8 +48,7 @@ from amqpd.broker.exchange import (
     exchange_resource,
     predeclared,
 )
-from amqpd.broker.operation import Operation, OperationLine, Progress
-from amqpd.broker.parameters import (
+from amqpd.broker.policies.parameters import (
     GLOBAL,
     NO_VHOST,
     OPERATOR_POLICY,
@@ -45,22 +57,10 @@ from amqpd.broker.parameters import (
     VHOST_LIMITS,
     Parameter,
 )
-from amqpd.broker.queue_changes import QueueProperties, cannot_be_quorum
-from amqpd.broker.statements import (
-    delete_binding,
-    delete_parameter,
-    insert_binding,
-    insert_exchange,
-    insert_queue,
-    put_parameter,
-    put_permission,
-    put_topic_permission,
-    put_user,
-    put_vhost,
-)
-from amqpd.broker.topology import Topology, exchange_key, queue_key
-from amqpd.broker.vhost import VirtualHost
-from amqpd.broker.vhost_metadata import NO_METADATA, VhostMetadata
+from amqpd.broker.policies.vhost_metadata import NO_METADATA, VhostMetadata
+from amqpd.broker.vhosts.queue_changes import QueueProperties, cannot_be_quorum
+from amqpd.broker.vhosts.topology import Topology, exchange_key, queue_key
+from amqpd.broker.vhosts.vhost import VirtualHost
 from routing.binding import Binding
 from routing.errors import RoutingError
 from routing.router import Router

@@ -16,9 +16,9 @@ from typing import Final, final
 from mypy_extensions import i64
 
 from amqpd.broker.arguments import queue_type
-from amqpd.broker.delivery import Consumer
 from amqpd.broker.exchange import Exchange
-from amqpd.broker.queue import Queue
+from amqpd.broker.queues.delivery import Consumer
+from amqpd.broker.queues.queue import Queue
 from amqpd.broker.timers import NEVER_MS, Timed, Timers
 from amqpd.wire.tables import Table
 from routing.binding import Binding

@@ -15,7 +15,7 @@ from amqpd.broker.arguments import (
     check_same_property,
 )
 from amqpd.broker.errors import AccessRefused, NotFound, PreconditionFailed
-from amqpd.broker.policy import Policy
+from amqpd.broker.policies.policy import Policy
 from routing.delayed import DELAYED
 from routing.errors import RoutingError
 from routing.exchange_types import check_arguments, is_exchange_type

@@ -9,8 +9,8 @@ from typing import final
 from mypy_extensions import i64
 
 from amqpd.broker.broker import Broker
-from amqpd.broker.queue import Queue
-from amqpd.broker.traffic import Traffic
+from amqpd.broker.clients.traffic import Traffic
+from amqpd.broker.queues.queue import Queue
 
 
 @final

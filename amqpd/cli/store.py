@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from amqpd.broker.catalogue import SCHEMA, SCHEMA_VERSION, Catalogue, QueueRow
+from amqpd.broker.catalogue.catalogue import SCHEMA, SCHEMA_VERSION, Catalogue, QueueRow
 from store.closed_directory import ClosedDirectory
 from store.errors import MetadataDamaged, StoreError
 from store.filesystem import OsFileSystem

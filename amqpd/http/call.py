@@ -19,11 +19,11 @@ from typing import Any, Final, Generic, TypeVar, final
 
 from amqpd.auth.permissions import DEFAULT_EXCHANGE_NAME
 from amqpd.auth.users import User
-from amqpd.broker.access import Access
 from amqpd.broker.broker import Broker
 from amqpd.broker.errors import AmqpError
-from amqpd.broker.session import Session
-from amqpd.broker.vhost import VirtualHost
+from amqpd.broker.vhosts.access import Access
+from amqpd.broker.vhosts.session import Session
+from amqpd.broker.vhosts.vhost import VirtualHost
 from amqpd.http.errors import BadRequest, NotAuthorised, ObjectNotFound, refusal
 from amqpd.http.fields import require
 from amqpd.http.room import Room

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from typing import Final, final
 
 from amqpd.auth.users import User, UserRegistry
-from amqpd.broker.secret_checks import SecretChecks
+from amqpd.broker.clients.secret_checks import SecretChecks
 from amqpd.http.errors import NotAuthenticated, NotAuthorised
 
 logger = logging.getLogger("amqpd.http")

@@ -12,8 +12,8 @@ import struct
 from collections.abc import Mapping
 from typing import Any, Final
 
-from amqpd.broker.delivery import Reference
-from amqpd.broker.direct import body_of, names_of
+from amqpd.broker.queues.delivery import Reference
+from amqpd.broker.vhosts.direct import body_of, names_of
 from amqpd.http.columns import Facts
 from amqpd.http.errors import BadRequest
 from amqpd.http.tables import as_json, encoded

@@ -17,9 +17,9 @@ from typing import Final, final
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
 from amqpd.broker.broker import Broker
-from amqpd.broker.connection_facts import ChannelFacts
-from amqpd.broker.connections import OpenConnection
-from amqpd.broker.queue import Queue
+from amqpd.broker.clients.connection_facts import ChannelFacts
+from amqpd.broker.clients.connections import OpenConnection
+from amqpd.broker.queues.queue import Queue
 
 SLICE_COUNT: Final = 200
 

@@ -21,8 +21,8 @@ from prometheus_client.core import (
 
 from amqpd.broker.alarms import DISK, MEMORY
 from amqpd.broker.broker import Broker
+from amqpd.broker.clients.traffic import SIZE_BOUNDS, Traffic
 from amqpd.broker.totals import queue_totals, traffic_totals
-from amqpd.broker.traffic import SIZE_BOUNDS, Traffic
 from amqpd.http.room import Identity
 from amqpd.process import descriptors_max, open_descriptors, resident_size
 

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Protocol
 
 from amqpd.broker.broker import Broker
-from amqpd.broker.queue import Queue
-from amqpd.broker.secret_checks import SecretChecks
+from amqpd.broker.clients.secret_checks import SecretChecks
+from amqpd.broker.queues.queue import Queue
 from amqpd.http.kept_texts import KeptTexts
 from amqpd.http.node_port import NodePort
 

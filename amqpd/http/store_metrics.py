@@ -18,7 +18,7 @@ from prometheus_client.core import (
 )
 
 from amqpd.broker.broker import Broker
-from amqpd.broker.oldest import Oldest
+from amqpd.broker.queues.oldest import Oldest
 from amqpd.http.room import Ticks
 
 _COUNTERS: Final = (

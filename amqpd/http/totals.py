@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from amqpd.broker.vhost import VirtualHost
+from amqpd.broker.vhosts.vhost import VirtualHost
 from amqpd.http.pace import Pace
 
 

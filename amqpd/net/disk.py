@@ -20,8 +20,8 @@ from collections.abc import Callable, Sequence
 from typing import Final, cast, final
 
 from amqpd.broker.broker import Broker
+from amqpd.broker.clients.secret_checks import SecretCheck
 from amqpd.broker.ports import Step
-from amqpd.broker.secret_checks import SecretCheck
 from amqpd.net.wait_age import WaitAge
 from amqpd.net.worker import Worker
 

@@ -16,9 +16,7 @@ from pamqp import commands
 from pamqp.base import Frame
 
 from amqpd.broker.arguments import Arguments
-from amqpd.broker.delivery import FAILED, REJECTED, REQUEUED
-from amqpd.broker.direct import check_get
-from amqpd.broker.durability import Durability
+from amqpd.broker.clients.traffic import Traffic
 from amqpd.broker.errors import (
     AmqpError,
     CommandInvalid,
@@ -26,11 +24,13 @@ from amqpd.broker.errors import (
     NotImplementedHere,
     PreconditionFailed,
 )
-from amqpd.broker.firehose import DeliveryTrace
-from amqpd.broker.queue import Queue
-from amqpd.broker.reply_queues import REPLY_TO
-from amqpd.broker.session import Session
-from amqpd.broker.traffic import Traffic
+from amqpd.broker.queues.delivery import FAILED, REJECTED, REQUEUED
+from amqpd.broker.queues.durability import Durability
+from amqpd.broker.queues.queue import Queue
+from amqpd.broker.vhosts.direct import check_get
+from amqpd.broker.vhosts.firehose import DeliveryTrace
+from amqpd.broker.vhosts.reply_queues import REPLY_TO
+from amqpd.broker.vhosts.session import Session
 from amqpd.protocol import consumer_arguments, declaring
 from amqpd.protocol.consuming import ChannelConsumer, Consuming
 from amqpd.protocol.delivery_timeout import DeliveryTimeout

@@ -24,7 +24,7 @@ from amqpd.broker.errors import (
     NotImplementedHere,
     UnexpectedFrame,
 )
-from amqpd.broker.session import Session
+from amqpd.broker.vhosts.session import Session
 from amqpd.protocol.channel import Channel
 from amqpd.protocol.control import ConnectionOptions, Control
 from amqpd.protocol.errors import close_method, log_closed_channel, log_unforeseen

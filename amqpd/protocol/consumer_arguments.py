@@ -9,7 +9,7 @@ Unknown arguments mean nothing. Texts are RabbitMQ's.
 
 from amqpd.broker.arguments import CONSUMER_TIMEOUT, Arguments
 from amqpd.broker.errors import PreconditionFailed
-from amqpd.broker.queue import Queue
+from amqpd.broker.queues.queue import Queue
 
 
 def priority(queue: Queue, arguments: Arguments) -> int:

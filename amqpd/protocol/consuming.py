@@ -14,7 +14,10 @@ from mypy_extensions import i64
 from pamqp import commands
 
 from amqpd.auth.users import User
-from amqpd.broker.delivery import (
+from amqpd.broker.clients.traffic import Traffic
+from amqpd.broker.errors import PreconditionFailed
+from amqpd.broker.events import Events
+from amqpd.broker.queues.delivery import (
     ACKED,
     FAILED,
     REJECTED,
@@ -22,13 +25,10 @@ from amqpd.broker.delivery import (
     Consumer,
     Reference,
 )
-from amqpd.broker.errors import PreconditionFailed
-from amqpd.broker.events import Events
-from amqpd.broker.firehose import DeliveryTrace
-from amqpd.broker.queue import Queue
-from amqpd.broker.session import Session
+from amqpd.broker.queues.queue import Queue
 from amqpd.broker.timers import Timed
-from amqpd.broker.traffic import Traffic
+from amqpd.broker.vhosts.firehose import DeliveryTrace
+from amqpd.broker.vhosts.session import Session
 from amqpd.protocol.output import Output
 from amqpd.protocol.ports import ConnectionFace
 from amqpd.protocol.sending import DeliverHead, write_content, write_get_ok

@@ -20,7 +20,7 @@ from amqpd.broker.errors import (
     LoginFailed,
     NotAllowed,
 )
-from amqpd.broker.session import Session
+from amqpd.broker.vhosts.session import Session
 from amqpd.protocol.errors import as_amqp_error, close_method, reply_text
 from amqpd.protocol.handshake import (
     ACCEPTED_PROTOCOL_HEADERS,

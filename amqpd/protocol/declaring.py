@@ -14,9 +14,9 @@ from pamqp.base import Frame
 from amqpd.broker.arguments import Arguments
 from amqpd.broker.errors import AmqpError, NotFound
 from amqpd.broker.exchange import Exchange
-from amqpd.broker.queue import Queue
-from amqpd.broker.queue_changes import QueueProperties
-from amqpd.broker.reply_queues import is_reply_name
+from amqpd.broker.queues.queue import Queue
+from amqpd.broker.vhosts.queue_changes import QueueProperties
+from amqpd.broker.vhosts.reply_queues import is_reply_name
 from amqpd.protocol.durable_reply import DurableReply
 from amqpd.protocol.ports import ChannelFace
 from amqpd.wire.methods import Decoded

@@ -31,6 +31,7 @@ from amqpd.auth.users import (
     UserRegistry,
     invalid_credentials,
 )
+from amqpd.broker.clients.secret_checks import SecretChecks
 from amqpd.broker.errors import (
     AmqpError,
     CommandInvalid,
@@ -39,7 +40,6 @@ from amqpd.broker.errors import (
     SyntaxInvalid,
 )
 from amqpd.broker.ports import SecretWaiter
-from amqpd.broker.secret_checks import SecretChecks
 from amqpd.wire.tables import Table
 
 PROTOCOL_HEADER: Final = b"AMQP\x00\x00\x09\x01"

@@ -17,7 +17,7 @@ from typing import Final, final
 from librt.strings import BytesWriter
 from mypy_extensions import i64, trait
 
-from amqpd.broker.delivery import Consumer
+from amqpd.broker.queues.delivery import Consumer
 from amqpd.wire.frames import BODY, FRAME_END, OVERHEAD, write_head
 
 CONSUMERS_MARK: Final[i64] = 262144

@@ -11,7 +11,7 @@ from mypy_extensions import i64
 from pamqp.base import Frame
 
 from amqpd.broker.errors import AmqpError
-from amqpd.broker.session import Session
+from amqpd.broker.vhosts.session import Session
 
 
 class ConnectionFace:

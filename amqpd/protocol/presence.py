@@ -9,11 +9,15 @@ from typing import final
 
 from mypy_extensions import i64
 
-from amqpd.broker.connection_facts import ChannelFacts, ConnectionFacts, ConsumerFacts
-from amqpd.broker.connections import OpenConnection
+from amqpd.broker.clients.connection_facts import (
+    ChannelFacts,
+    ConnectionFacts,
+    ConsumerFacts,
+)
+from amqpd.broker.clients.connections import OpenConnection
+from amqpd.broker.clients.traffic import Traffic
 from amqpd.broker.errors import AmqpError
-from amqpd.broker.session import Session
-from amqpd.broker.traffic import Traffic
+from amqpd.broker.vhosts.session import Session
 from amqpd.protocol.channel import Channel
 from amqpd.protocol.control import Control
 from amqpd.protocol.output import Output

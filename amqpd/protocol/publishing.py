@@ -16,18 +16,18 @@ from typing import Final, final
 from librt.strings import BytesWriter, read_i64_be
 from mypy_extensions import i64
 
-from amqpd.broker.delay_queue import only_wait, with_a_way
-from amqpd.broker.deposit import check_properties, deposit
-from amqpd.broker.durability import Durability
+from amqpd.broker.clients.traffic import Traffic
+from amqpd.broker.delays.delay_queue import only_wait, with_a_way
 from amqpd.broker.errors import PreconditionFailed, UnexpectedFrame
-from amqpd.broker.message import Message
+from amqpd.broker.messages.message import Message
+from amqpd.broker.messages.sender_selected import selected_keys, without_blind_copies
 from amqpd.broker.ports import DurabilityWaiter
-from amqpd.broker.queue import Queue
-from amqpd.broker.reply_queues import REPLY_TO
-from amqpd.broker.routes import Route
-from amqpd.broker.sender_selected import selected_keys, without_blind_copies
-from amqpd.broker.session import Session
-from amqpd.broker.traffic import Traffic
+from amqpd.broker.queues.durability import Durability
+from amqpd.broker.queues.queue import Queue
+from amqpd.broker.vhosts.deposit import check_properties, deposit
+from amqpd.broker.vhosts.reply_queues import REPLY_TO
+from amqpd.broker.vhosts.routes import Route
+from amqpd.broker.vhosts.session import Session
 from amqpd.protocol.output import Answerer, Output
 from amqpd.protocol.sending import write_ack, write_return
 from amqpd.protocol.transaction import Transaction

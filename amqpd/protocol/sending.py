@@ -13,7 +13,7 @@ from typing import Final, final
 from librt.strings import BytesWriter, write_i16_be, write_i32_be, write_i64_be
 from mypy_extensions import i16, i32, i64, u8
 
-from amqpd.broker.message import Message
+from amqpd.broker.messages.message import Message
 from amqpd.protocol.output import Output
 from amqpd.wire.frames import (
     BODY,

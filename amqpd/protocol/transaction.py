@@ -10,10 +10,10 @@ from typing import final
 
 from mypy_extensions import i64
 
-from amqpd.broker.delivery import Reference
 from amqpd.broker.errors import ResourceError
-from amqpd.broker.message import Message
-from amqpd.broker.queue import Queue
+from amqpd.broker.messages.message import Message
+from amqpd.broker.queues.delivery import Reference
+from amqpd.broker.queues.queue import Queue
 
 
 @final
@@ -36,7 +36,7 @@ class Answers:
 
     def __init__(self, references: list[Reference], outcome: i64) -> None:
         self.references = references
-        # Whether they are acked, rejected or requeued (`amqpd.broker.delivery`).
+        # Whether they are acked, rejected or requeued (`amqpd.broker.queues.delivery`).
         self.outcome: i64 = outcome
 
 

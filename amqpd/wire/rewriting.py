@@ -1,8 +1,8 @@
 """Contents whose properties the broker changes: written anew before they are kept.
 
 A content is a header frame and, when the body is small, the body frame behind it
-(`amqpd.broker.message`). What is not changed is copied as it is, byte for byte, and so
-is the body frame; only sizes are written again:
+(`amqpd.broker.messages.message`). What is not changed is copied as it is, byte for
+byte, and so is the body frame; only sizes are written again:
 
     head | class .. flags | properties | headers | properties | end | body frame
     ^ size of the payload                ^ size of the table

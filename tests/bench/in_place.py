@@ -17,7 +17,7 @@ from pamqp import base, commands
 
 from amqpd import __version__
 from amqpd.broker.broker import Broker, Defaults
-from amqpd.broker.catalogue import SCHEMA, SCHEMA_VERSION, Catalogue
+from amqpd.broker.catalogue.catalogue import SCHEMA, SCHEMA_VERSION, Catalogue
 from amqpd.broker.ports import DurabilityWaiter
 from amqpd.protocol.connection import Connection
 from amqpd.protocol.control import ConnectionOptions

@@ -17,10 +17,10 @@ from hypothesis.stateful import (
     rule,
 )
 
-from amqpd.broker.backlog import Backlog
-from amqpd.broker.delivery import READ_BACK, Reference, ReferenceOwner
-from amqpd.broker.memory_use import MemoryUse, Written
-from amqpd.broker.message import Message
+from amqpd.broker.messages.message import Message
+from amqpd.broker.queues.backlog import Backlog
+from amqpd.broker.queues.delivery import READ_BACK, Reference, ReferenceOwner
+from amqpd.broker.queues.memory_use import MemoryUse, Written
 from tests.support.content import content_of
 
 RECOVERED = 0

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from amqpd.broker.queue import Queue
+from amqpd.broker.queues.queue import Queue
 from tests.support.connection_pair import Bench
 from tests.support.deliveries import ConsumingChannel, message_of
 from tests.support.dispatch_model import Model, ModelChannel, ModelConsumer

@@ -15,7 +15,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from pamqp import commands
 from pamqp.commands import Basic
 
-from amqpd.broker.queue import Queue
+from amqpd.broker.queues.queue import Queue
 from tests.support.connection_pair import Bench, contents, method
 from tests.support.content import publish
 from tests.support.fast_directory import fast_directory

@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from amqpd.broker.effective_policy import EffectivePolicy, merge
-from amqpd.broker.policy import Policy
+from amqpd.broker.policies.effective_policy import EffectivePolicy, merge
+from amqpd.broker.policies.policy import Policy
 
 NUMBERS = ("max-length", "max-length-bytes", "message-ttl", "expires")
 LIMIT = "delivery-limit"

@@ -12,7 +12,7 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from amqpd.broker.pager import MemoryBudgets
+from amqpd.broker.queues.pager import MemoryBudgets
 from tests.support.fast_directory import fast_directory
 from tests.support.queue_model import STEPS, PriorityQueueAndModel, QueueAndModel
 

@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from amqpd.broker.pager import MemoryBudgets
+from amqpd.broker.queues.pager import MemoryBudgets
 from tests.support.fast_directory import fast_directory
 from tests.support.rules_model import (
     NOTHING,

@@ -14,9 +14,9 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
 from amqpd.auth.permissions import Permission, TopicPermission
 from amqpd.broker.errors import AmqpError
-from amqpd.broker.queue import Queue
-from amqpd.broker.routes import RouteCache
-from amqpd.broker.session import Session
+from amqpd.broker.queues.queue import Queue
+from amqpd.broker.vhosts.routes import RouteCache
+from amqpd.broker.vhosts.session import Session
 from tests.support.control_plane import ControlPlane
 
 TYPES = ["direct", "fanout", "topic", "headers", "x-consistent-hash", "x-modulus-hash"]

@@ -18,7 +18,7 @@ from hypothesis import HealthCheck, given, note, settings
 from hypothesis import strategies as st
 
 from amqpd.broker.ports import Step
-from amqpd.broker.session import Session
+from amqpd.broker.vhosts.session import Session
 from tests.support.control_plane import ControlPlane, Outcome
 
 QUEUES: Final = ("a", "b")

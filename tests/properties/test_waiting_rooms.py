@@ -15,9 +15,9 @@ from typing import Final
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from amqpd.broker.delay_queue import RETRY_MS
-from amqpd.broker.pager import RETRY_MS as READ_RETRY_MS
-from amqpd.broker.pager import MemoryBudgets
+from amqpd.broker.delays.delay_queue import RETRY_MS
+from amqpd.broker.queues.pager import RETRY_MS as READ_RETRY_MS
+from amqpd.broker.queues.pager import MemoryBudgets
 from tests.support.connection_pair import Bench
 from tests.support.delayed import DelayedExchange
 from tests.support.fast_directory import fast_directory

@@ -22,9 +22,9 @@ from typing import Final, TypeVar
 from pamqp import base, commands, frame
 
 from amqpd.broker.broker import BUDGETS, Broker, Defaults
-from amqpd.broker.catalogue import SCHEMA, SCHEMA_VERSION, Catalogue
-from amqpd.broker.pager import PAUSE_MS, MemoryBudgets
+from amqpd.broker.catalogue.catalogue import SCHEMA, SCHEMA_VERSION, Catalogue
 from amqpd.broker.ports import DurabilityWaiter, Step
+from amqpd.broker.queues.pager import PAUSE_MS, MemoryBudgets
 from amqpd.protocol.connection import Connection
 from amqpd.protocol.control import ConnectionOptions
 from amqpd.protocol.handshake import HandshakeOptions

@@ -22,12 +22,12 @@ from amqpd.broker.arguments import Arguments
 from amqpd.broker.broker import Broker
 from amqpd.broker.errors import AmqpError
 from amqpd.broker.exchange import Exchange
-from amqpd.broker.parameters import POLICY, Parameter
+from amqpd.broker.policies.parameters import POLICY, Parameter
 from amqpd.broker.ports import Step
-from amqpd.broker.queue import Queue
-from amqpd.broker.queue_changes import QueueProperties
-from amqpd.broker.session import Session
-from amqpd.broker.vhost import VirtualHost
+from amqpd.broker.queues.queue import Queue
+from amqpd.broker.vhosts.queue_changes import QueueProperties
+from amqpd.broker.vhosts.session import Session
+from amqpd.broker.vhosts.vhost import VirtualHost
 from amqpd.wire.tables import Table, encode_table
 from tests.support.connection_pair import Bench
 

@@ -11,9 +11,9 @@ from __future__ import annotations
 from pamqp import commands
 from pamqp.common import FieldTable
 
-from amqpd.broker.delay_queue import DelayQueue
-from amqpd.broker.delivery import Reference
-from amqpd.broker.queue import Queue
+from amqpd.broker.delays.delay_queue import DelayQueue
+from amqpd.broker.queues.delivery import Reference
+from amqpd.broker.queues.queue import Queue
 from tests.support.connection_pair import Bench, method
 from tests.support.content import publish, short_string
 from tests.support.ruled import body_of

@@ -10,10 +10,10 @@ import struct
 
 from pamqp import commands
 
-from amqpd.broker.delivery import Reference, ReferenceOwner
-from amqpd.broker.message import Message
-from amqpd.broker.queue import Queue
-from amqpd.broker.traffic import Traffic
+from amqpd.broker.clients.traffic import Traffic
+from amqpd.broker.messages.message import Message
+from amqpd.broker.queues.delivery import Reference, ReferenceOwner
+from amqpd.broker.queues.queue import Queue
 from amqpd.protocol.consuming import ChannelConsumer, Consuming
 from amqpd.protocol.output import Output, OutputQueue
 from amqpd.protocol.ports import ConnectionFace

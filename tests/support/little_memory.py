@@ -7,9 +7,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-from amqpd.broker.delivery import Reference
-from amqpd.broker.pager import MemoryBudgets
-from amqpd.broker.queue import Queue
+from amqpd.broker.queues.delivery import Reference
+from amqpd.broker.queues.pager import MemoryBudgets
+from amqpd.broker.queues.queue import Queue
 from tests.support.connection_pair import Bench
 from tests.support.deliveries import message_of, persistent_message
 from tests.support.failing_disk import FailingDisk

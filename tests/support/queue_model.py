@@ -16,11 +16,11 @@ from hypothesis import strategies as st
 from pamqp import commands
 from pamqp.common import FieldTable
 
-from amqpd.broker.cold_load import ColdLoad
-from amqpd.broker.delivery import Reference
-from amqpd.broker.message import Message
-from amqpd.broker.pager import MemoryBudgets
-from amqpd.broker.queue import Queue
+from amqpd.broker.messages.message import Message
+from amqpd.broker.queues.cold_load import ColdLoad
+from amqpd.broker.queues.delivery import Reference
+from amqpd.broker.queues.pager import MemoryBudgets
+from amqpd.broker.queues.queue import Queue
 from tests.support.connection_pair import Bench
 from tests.support.deliveries import (
     ConsumingChannel,

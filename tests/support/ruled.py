@@ -7,9 +7,9 @@ with the time of the bench.
 from __future__ import annotations
 
 from amqpd.broker.arguments import Arguments
-from amqpd.broker.delivery import Reference
-from amqpd.broker.message import Message
-from amqpd.broker.queue import Queue
+from amqpd.broker.messages.message import Message
+from amqpd.broker.queues.delivery import Reference
+from amqpd.broker.queues.queue import Queue
 from amqpd.wire.frames import HEAD_SIZE, read_u32
 from amqpd.wire.properties import headers, walk_properties
 from amqpd.wire.tables import encode_table

@@ -18,9 +18,9 @@ from hypothesis import strategies as st
 from pamqp import commands
 from pamqp.common import FieldTable
 
-from amqpd.broker.delivery import Reference
-from amqpd.broker.pager import MemoryBudgets
-from amqpd.broker.queue import Queue
+from amqpd.broker.queues.delivery import Reference
+from amqpd.broker.queues.pager import MemoryBudgets
+from amqpd.broker.queues.queue import Queue
 from tests.support.connection_pair import Bench
 from tests.support.little_memory import is_nothing_used
 from tests.support.ruled import RuledQueues, body_of, headers_of

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from amqpd.broker.secret_checks import SecretChecks
+from amqpd.broker.clients.secret_checks import SecretChecks
 
 
 class Verdicts:

@@ -15,13 +15,13 @@ from typing import Final
 from urllib.parse import quote, quote_plus, unquote_plus
 
 from amqpd.broker.arguments import Arguments
-from amqpd.broker.binding_list import (
+from amqpd.broker.vhosts.binding_list import (
     Binding,
     bindings_from,
     bindings_in,
     bindings_to,
 )
-from amqpd.broker.vhost import VirtualHost
+from amqpd.broker.vhosts.vhost import VirtualHost
 from amqpd.http import fields
 from amqpd.http.answer import NO_CONTENT, Answer
 from amqpd.http.call import Call

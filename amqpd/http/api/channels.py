@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from amqpd.broker.connection_facts import ChannelFacts
-from amqpd.broker.connections import OpenConnection
+from amqpd.broker.clients.connection_facts import ChannelFacts
+from amqpd.broker.clients.connections import OpenConnection
 from amqpd.http.answer import Answer
 from amqpd.http.api.connections import connection_of, visible_connections
 from amqpd.http.api.consumers import consumer_facts

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from amqpd.broker.connections import OpenConnection
+from amqpd.broker.clients.connections import OpenConnection
 from amqpd.broker.errors import ConnectionForced
 from amqpd.http.answer import NO_CONTENT, Answer
 from amqpd.http.call import Call

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from amqpd.broker.connection_facts import ConsumerFacts
-from amqpd.broker.connections import OpenConnection
-from amqpd.broker.queue import Queue
+from amqpd.broker.clients.connection_facts import ConsumerFacts
+from amqpd.broker.clients.connections import OpenConnection
+from amqpd.broker.queues.queue import Queue
 from amqpd.http.answer import Answer
 from amqpd.http.api.connections import visible_connections
 from amqpd.http.call import Call

@@ -13,8 +13,8 @@ from typing import Final
 from amqpd.broker.arguments import queue_type
 from amqpd.broker.broker import Broker
 from amqpd.broker.exchange import RESERVED_PREFIX
-from amqpd.broker.parameters import GLOBAL, POLICY, USER_LIMITS
-from amqpd.broker.vhost import VirtualHost
+from amqpd.broker.policies.parameters import GLOBAL, POLICY, USER_LIMITS
+from amqpd.broker.vhosts.vhost import VirtualHost
 from amqpd.http.api.policies import policy_facts
 from amqpd.http.columns import Facts
 from amqpd.http.room import Identity

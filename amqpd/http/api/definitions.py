@@ -25,7 +25,7 @@ from amqpd.broker.definition_file import (
     read_vhost_definitions,
 )
 from amqpd.broker.definitions import Loading, NameHold, hash_passwords
-from amqpd.broker.vhost import VirtualHost
+from amqpd.broker.vhosts.vhost import VirtualHost
 from amqpd.http.answer import NO_CONTENT, Answer, encode
 from amqpd.http.api import definition_export as export
 from amqpd.http.call import Call

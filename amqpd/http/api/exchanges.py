@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from amqpd.broker.arguments import Arguments
 from amqpd.broker.exchange import Exchange
-from amqpd.broker.vhost import VirtualHost
+from amqpd.broker.vhosts.vhost import VirtualHost
 from amqpd.http import fields
 from amqpd.http.answer import NO_CONTENT, Answer, put_answer
 from amqpd.http.call import Call

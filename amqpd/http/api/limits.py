@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from amqpd.broker.number_limits import check_user_limits, check_vhost_limits
-from amqpd.broker.parameters import (
+from amqpd.broker.policies.number_limits import check_user_limits, check_vhost_limits
+from amqpd.broker.policies.parameters import (
     LIMITS,
     NO_VHOST,
     USER_LIMITS,
     VHOST_LIMITS,
     Parameter,
 )
-from amqpd.broker.policy import ParameterInvalid
+from amqpd.broker.policies.policy import ParameterInvalid
 from amqpd.http.answer import NO_CONTENT, Answer
 from amqpd.http.api.parameters import put_parameter, remove_parameter
 from amqpd.http.call import Call

@@ -10,11 +10,11 @@ from collections import deque
 from dataclasses import dataclass
 from typing import Final
 
-from amqpd.broker.delivery import Reference
-from amqpd.broker.direct import publish, purge, take
 from amqpd.broker.errors import AmqpError
-from amqpd.broker.queue import Queue
-from amqpd.broker.session import Session
+from amqpd.broker.queues.delivery import Reference
+from amqpd.broker.queues.queue import Queue
+from amqpd.broker.vhosts.direct import publish, purge, take
+from amqpd.broker.vhosts.session import Session
 from amqpd.http import fields
 from amqpd.http.answer import NO_CONTENT, Answer, encode, json_answer
 from amqpd.http.api.queues import queue_of

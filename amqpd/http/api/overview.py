@@ -10,7 +10,7 @@ import platform
 from typing import Final
 
 from amqpd.broker.broker import Broker
-from amqpd.broker.parameters import GLOBAL, NO_VHOST, Parameter
+from amqpd.broker.policies.parameters import GLOBAL, NO_VHOST, Parameter
 from amqpd.http import fields
 from amqpd.http.answer import NO_CONTENT, Answer, json_answer
 from amqpd.http.call import Call

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Final
 
 from amqpd.broker.errors import NotFound
-from amqpd.broker.parameters import (
+from amqpd.broker.policies.parameters import (
     GLOBAL,
     LIMITS,
     NO_VHOST,
@@ -19,7 +19,7 @@ from amqpd.broker.parameters import (
     VHOST_LIMITS,
     Parameter,
 )
-from amqpd.broker.policy import ParameterInvalid
+from amqpd.broker.policies.policy import ParameterInvalid
 from amqpd.http.answer import NO_CONTENT, Answer, put_answer
 from amqpd.http.call import Call
 from amqpd.http.columns import Facts

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from amqpd.broker.parameters import OPERATOR_POLICY, POLICY, Parameter
-from amqpd.broker.policy import Policy
+from amqpd.broker.policies.parameters import OPERATOR_POLICY, POLICY, Parameter
+from amqpd.broker.policies.policy import Policy
 from amqpd.http.answer import NO_CONTENT, Answer, put_answer
 from amqpd.http.api.parameters import put_parameter, remove_parameter
 from amqpd.http.call import Call

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Final
 
 from amqpd.broker.arguments import QUORUM, queue_type
-from amqpd.broker.connections import Connections
-from amqpd.broker.effective_policy import NO_POLICY, EffectivePolicy
-from amqpd.broker.priority_queue import PriorityQueue
-from amqpd.broker.queue import Queue
-from amqpd.broker.queue_changes import QueueProperties
+from amqpd.broker.clients.connections import Connections
+from amqpd.broker.policies.effective_policy import NO_POLICY, EffectivePolicy
+from amqpd.broker.queues.priority_queue import PriorityQueue
+from amqpd.broker.queues.queue import Queue
+from amqpd.broker.vhosts.queue_changes import QueueProperties
 from amqpd.http import fields
 from amqpd.http.answer import NO_CONTENT, Answer, encode, put_answer
 from amqpd.http.api.consumers import consumers_of

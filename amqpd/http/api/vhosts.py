@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from amqpd.broker.policy import ParameterInvalid
-from amqpd.broker.vhost import VirtualHost
-from amqpd.broker.vhost_metadata import NO_METADATA, UNDEFINED
+from amqpd.broker.policies.policy import ParameterInvalid
+from amqpd.broker.policies.vhost_metadata import NO_METADATA, UNDEFINED
+from amqpd.broker.vhosts.vhost import VirtualHost
 from amqpd.http import fields
 from amqpd.http.answer import NO_CONTENT, Answer, put_answer
 from amqpd.http.call import Call

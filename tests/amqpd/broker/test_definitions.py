@@ -10,14 +10,14 @@ import pytest
 from amqpd.auth.passwords import verify
 from amqpd.auth.permissions import Permission
 from amqpd.broker.arguments import Arguments, queue_type
-from amqpd.broker.catalogue import CommitFailed
+from amqpd.broker.catalogue.catalogue import CommitFailed
 from amqpd.broker.definition_file import (
     DefinitionsInvalid,
     read_definitions,
     read_vhost_definitions,
 )
 from amqpd.broker.definitions import Loading, NameHold, load_definitions
-from amqpd.broker.vhost_metadata import NO_METADATA
+from amqpd.broker.policies.vhost_metadata import NO_METADATA
 from routing.binding import Binding
 from tests.support.control_plane import ControlPlane, Outcome
 

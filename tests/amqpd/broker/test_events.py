@@ -10,8 +10,8 @@ from amqpd.auth.users import User
 from amqpd.broker.alarms import ResourceLimit
 from amqpd.broker.errors import AmqpError
 from amqpd.broker.events import EXCHANGE
-from amqpd.broker.parameters import Parameter
-from amqpd.broker.vhost_metadata import VhostMetadata
+from amqpd.broker.policies.parameters import Parameter
+from amqpd.broker.policies.vhost_metadata import VhostMetadata
 from amqpd.wire.frames import HEAD_SIZE
 from amqpd.wire.properties import headers, property_list
 from tests.support.connection_pair import Bench, ConnectionPair, method

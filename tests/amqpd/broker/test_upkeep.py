@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from amqpd.broker.pager import MemoryBudgets
 from amqpd.broker.ports import Step
+from amqpd.broker.queues.pager import MemoryBudgets
 from tests.support.connection_pair import Bench
 from tests.support.deliveries import message_of, persistent_message
 from tests.support.failing_disk import FailingDisk

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from amqpd.broker.catalogue import SCHEMA, SCHEMA_VERSION, Catalogue
-from amqpd.broker.statements import insert_queue
+from amqpd.broker.catalogue.catalogue import SCHEMA, SCHEMA_VERSION, Catalogue
+from amqpd.broker.catalogue.statements import insert_queue
 from amqpd.cli.server import main
 from amqpd.cli.store import EXIT_DAMAGED, EXIT_SOUND, EXIT_UNREADABLE
 from store.data_directory import DataDirectory

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from pamqp import commands
 
-from amqpd.broker.pager import MemoryBudgets
+from amqpd.broker.queues.pager import MemoryBudgets
 from amqpd.http.prometheus import CONNECTIONS_MAX, MetricsEndpoint
 from amqpd.http.room import Identity
 from amqpd.http.store_metrics import StoreFigures

@@ -11,9 +11,9 @@ import pytest
 from pamqp import commands
 
 from amqpd.broker.broker import BUDGETS
-from amqpd.broker.pager import MemoryBudgets
-from amqpd.broker.queue import Queue
-from amqpd.broker.survey import SLICE_COUNT
+from amqpd.broker.queues.pager import MemoryBudgets
+from amqpd.broker.queues.queue import Queue
+from amqpd.broker.queues.survey import SLICE_COUNT
 from amqpd.clock import Clock
 from amqpd.net import disk as disk_module
 from amqpd.net import ticker as ticker_module

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from pamqp import commands
 
-from amqpd.broker.admission import NodeLimits
+from amqpd.broker.clients.admission import NodeLimits
 from tests.support.connection_pair import (
     Bench,
     ConnectionPair,

@@ -8,7 +8,7 @@ import pytest
 from pamqp import commands
 
 from amqpd.broker.errors import PreconditionFailed
-from amqpd.broker.queue import Queue
+from amqpd.broker.queues.queue import Queue
 from amqpd.protocol.consumer_arguments import check_timeout, priority, timeout_ms
 from tests.support.connection_pair import Bench
 from tests.support.control_plane import arguments

@@ -9,7 +9,7 @@ import pytest
 from pamqp import commands
 from pamqp.commands import Basic, Queue, Tx
 
-from amqpd.broker.parameters import POLICY, Parameter
+from amqpd.broker.policies.parameters import POLICY, Parameter
 from amqpd.protocol.consuming import OVERDUE_MAX
 from tests.support.connection_pair import Bench, ConnectionPair, contents, method
 from tests.support.content import publish

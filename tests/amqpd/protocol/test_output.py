@@ -5,7 +5,7 @@ import sys
 import pytest
 from pamqp import commands
 
-from amqpd.broker.queue import Queue
+from amqpd.broker.queues.queue import Queue
 from amqpd.protocol.output import (
     CONSUMERS_MARK,
     READING_MARK,

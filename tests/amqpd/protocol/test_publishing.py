@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from pamqp import commands
 
-from amqpd.broker.deposit import MILLISECONDS_MAX, milliseconds
 from amqpd.broker.errors import PreconditionFailed
+from amqpd.broker.vhosts.deposit import MILLISECONDS_MAX, milliseconds
 from amqpd.protocol.control import ConnectionOptions
 from tests.support.connection_pair import (
     HANDSHAKE,

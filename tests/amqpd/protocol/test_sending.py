@@ -5,7 +5,7 @@ import struct
 import pytest
 from pamqp import commands
 
-from amqpd.broker.message import Message
+from amqpd.broker.messages.message import Message
 from amqpd.protocol.output import Output, OutputQueue
 from amqpd.protocol.sending import (
     DeliverHead,

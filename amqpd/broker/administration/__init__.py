@@ -1,0 +1,1 @@
+"""What administrators change while the broker runs: accounts, policies, limits."""

@@ -1,0 +1,1 @@
+"""Who is connected: connections, their counts, limits, and the check of secrets."""

@@ -1,0 +1,1 @@
+"""Policies, parameters and limits as values: what may be set, and what wins."""

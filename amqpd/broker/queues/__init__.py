@@ -1,0 +1,1 @@
+"""Queues: messages in order, in memory or on the disk, and their consumers."""

@@ -1,0 +1,1 @@
+"""What becomes of messages by their queue's rules: limits, dead letters."""

@@ -1,0 +1,1 @@
+"""Virtual hosts: names, bindings and rights, and what clients ask of them."""
