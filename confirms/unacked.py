@@ -183,7 +183,8 @@ class Unacked(Generic[Entry]):
 
     def _tidy(self) -> None:
         """Shorten the list: cut the holes in front, or move what is left of it."""
-        slots: i64 = len(self._entries)
+        # Holes in front cost nothing to cut off: those behind the head count.
+        slots = i64(len(self._entries)) - self._head
         outstanding = self.count - i64(len(self._stragglers))
         if outstanding * 4 <= slots:
             self._retire()

@@ -20,6 +20,7 @@ The writer collects the records in one buffer and hands out chunks: contents of
 """
 
 import struct
+from collections.abc import Callable
 from typing import Final, final
 
 from librt.strings import BytesWriter, read_i64_be, write_i32_be
@@ -49,6 +50,8 @@ _BATCH_AT: Final = record.HEADER_SIZE - 4
 # than another entry of pwritev.
 _CHUNK_ALONE: Final = 16 * 1024
 _CHUNK_SIZE: Final = 64 * 1024
+# Up to this size copying a content once more costs less than one more checksum.
+_COPIED_MAX: Final = 256
 
 
 def seed_of(segment: int, batch: int) -> int:
@@ -151,6 +154,7 @@ class BatchWriter:
     """Fills one batch; `finish` returns its bytes."""
 
     __slots__ = (
+        "_checksum_of",
         "_chunks",
         "_durable_offset",
         "_durable_segment",
@@ -172,6 +176,8 @@ class BatchWriter:
         self._durable_segment = durable_segment
         self._durable_offset = durable_offset
         self._seed: int = seed_of(segment, number)
+        # Found here faster than among the names of the module.
+        self._checksum_of: Callable[[bytes, int], int] = crc32
         self._out = BytesWriter()
         self._record = BytesWriter()
         self._chunks: list[bytes] = [b""]
@@ -204,15 +210,18 @@ class BatchWriter:
 
     def end_message(self, envelope: bytes, content: bytes, body: bytes | None) -> None:
         """End the message record with the same bytes that it was started with."""
-        out = self._record
-        out.write(envelope)
-        head = out.getvalue()
-        out.truncate(0)
-        checksum = crc32(content, crc32(head, self._seed))
+        self._record.write(envelope)
+        if body is None and len(content) <= _COPIED_MAX:
+            self._record.write(content)
+            self._end_record()
+            return
+        head = self._take_record()
+        checksum = self._checksum_of(head, self._seed)
+        checksum = self._checksum_of(content, checksum)
         self._out.write(head)
         self._write(content)
         if body is not None:
-            checksum = crc32(body, checksum)
+            checksum = self._checksum_of(body, checksum)
             self._write(body)
         self._write_checksum(checksum)
 
@@ -247,10 +256,14 @@ class BatchWriter:
         self._write_checksum(crc32(data, self._seed))
 
     def _end_record(self) -> None:
+        data = self._take_record()
+        self._write(data)
+        self._write_checksum(self._checksum_of(data, self._seed))
+
+    def _take_record(self) -> bytes:
         data = self._record.getvalue()
         self._record.truncate(0)
-        self._write(data)
-        self._write_checksum(crc32(data, self._seed))
+        return data
 
     def _write(self, data: bytes) -> None:
         if len(data) < _CHUNK_ALONE:

@@ -8,7 +8,7 @@ written, and a message without destinations leaves no trace at all.
 It does not know the file; `write` hands each message to a batch.
 """
 
-from typing import final
+from typing import Final, final
 
 from mypy_extensions import i64, mypyc_attr
 
@@ -16,7 +16,7 @@ from store.batch import BatchWriter
 from store.record import DESTINATION_SIZE, MESSAGE_OVERHEAD
 from store.statistics import StoreStatistics
 
-_ELIDED: i64 = -1
+_ELIDED: Final[i64] = -1
 
 
 @final
