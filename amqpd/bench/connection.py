@@ -266,9 +266,10 @@ class Connection:
 def _connected(target: Target) -> socket.socket:
     try:
         plain = socket.create_connection((target.host, target.port), TIMEOUT_S)
-    except socket.gaierror as unknown:
+    # A name that cannot be one is refused before anybody is asked for it.
+    except (socket.gaierror, UnicodeError) as unknown:
         raise Unreachable(
-            f"there is no host {target.host!r}: {unknown.strerror}",
+            f"there is no host {target.host!r}: {unknown}",
             "name the broker with --url amqp://user:password@host:port/vhost",
         ) from unknown
     except OSError as error:

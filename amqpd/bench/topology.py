@@ -5,8 +5,8 @@
     queues     made up too, and ours; or named with --queue: those that are there are
                used as they are and stay, the others are ours
 
-Ours is what was not there before. It is deleted over a connection of its own: the one
-that declared it may be the one that was lost.
+Ours is what was not there before. It is deleted (with --keep, the exchange alone) over
+a connection of its own: the one that declared it may be the one that was lost.
 """
 
 from __future__ import annotations
@@ -72,7 +72,9 @@ class Topology:
 
     def delete(self) -> list[str]:
         """Delete what is ours; return what could not be, with the reason."""
-        if self._options.keep or not (self._own_exchange or self._own_queues):
+        if self._options.keep:
+            self._own_queues.clear()
+        if not self._own_exchange and not self._own_queues:
             return []
         try:
             connection = Connection(self._options.target, "amqpd bench: cleaning up")

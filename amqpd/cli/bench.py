@@ -81,7 +81,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add("--queue-type", choices=QUEUE_TYPES)
     add("--queue-args", metavar="KEY=VALUE,...", help="such as x-max-length=1000")
-    add("--keep", action="store_true", help="delete nothing at the end")
+    add("--keep", action="store_true", help="leave the queues, with what is in them")
     add("--verify", action="store_true", help="count what is lost, doubled, disordered")
     add("--json", action="store_true", help="one JSON object on standard output")
     add("--quiet", action="store_true", help="no progress on standard error")
@@ -104,7 +104,7 @@ def bench(said: argparse.Namespace) -> int:
 
 
 def _bench(said: argparse.Namespace) -> int:
-    options = _options(said)
+    options = options_from(said)
     with Progress() as progress:
         show = (lambda _: None) if said.quiet else progress.show
         figures = run(options, show, _complain)
@@ -123,7 +123,12 @@ def _exit_code(figures: Figures) -> int:
     return EXIT_INTERRUPTED if figures.end == INTERRUPTED else 0
 
 
-def _options(said: argparse.Namespace) -> Options:
+def options_from(said: argparse.Namespace) -> Options:
+    """Return what the flags ask for.
+
+    Raises:
+        OptionsInvalid: the URL or an argument of a queue cannot be understood.
+    """
     return Options(
         target=Target.from_url(said.url),
         producers=said.producers,
