@@ -151,14 +151,16 @@ class Connection:
             while len(chunks) < _READS_MAX:
                 data = self._socket.recv(READ_SIZE)
                 if not data:
-                    raise self._lost("the broker closed it")
+                    raise ConnectionResetError("the broker closed it")
                 chunks.append(data)
                 if len(data) < READ_SIZE and not self._has_decrypted():
                     break
         except (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError):
             pass
         except OSError as error:
-            raise self._lost(error) from error
+            # What came before may say why; the next read fails again.
+            if not chunks:
+                raise self._lost(error) from error
         return chunks
 
     def send(self, data: bytes) -> None:
