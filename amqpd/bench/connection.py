@@ -64,12 +64,19 @@ class Connection:
         self._unsent = memoryview(b"")
         self._heard = Conversation(FRAME_MAX)
         self._answers: list[Frame] = []
-        self._socket = _connected(target)
-        try:
-            self._log_in(name)
-        except BaseException:
-            self.disconnect()
-            raise
+        self._name = name
+        self._open()
+
+    def reopen(self) -> None:
+        """Drop the socket and log in again, for calls.
+
+        Raises:
+            BenchError: the broker is not there, or does not let us in.
+        """
+        self.disconnect()
+        self._heard.restart()
+        self._answers.clear()
+        self._open()
 
     @property
     def broker(self) -> str:
@@ -188,13 +195,21 @@ class Connection:
 
     # -- below
 
-    def _log_in(self, name: str) -> None:
+    def _open(self) -> None:
+        self._socket = _connected(self.target)
+        try:
+            self._log_in()
+        except BaseException:
+            self.disconnect()
+            raise
+
+    def _log_in(self) -> None:
         target = self.target
         try:
             self._socket.sendall(PROTOCOL_HEADER)
             start = self._first()
             self.server_properties = start.server_properties or {}
-            self._heard.say(0, _start_ok(target, name))
+            self._heard.say(0, _start_ok(target, self._name))
             self._send_heard()
             tune = self._expect(commands.Connection.Tune)
             self.frame_max = min(tune.frame_max or FRAME_MAX, FRAME_MAX)

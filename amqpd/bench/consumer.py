@@ -65,6 +65,8 @@ class Consumer(Conversation):
         self._latency = latency
         self._ledger = ledger
         self._order = Order()
+        # Whether something may come again that was not acknowledged in time.
+        self._may_repeat = False
         # The delivery that is being received.
         self._delivery_tag: i64 = 0
         self._is_redelivered = False
@@ -95,6 +97,14 @@ class Consumer(Conversation):
             self._is_redelivered = data[at + 8] != 0
         else:
             super().on_frame(kind, data, start, end)
+
+    def restart(self) -> None:
+        """The connection was lost: what was not acknowledged comes again."""
+        super().restart()
+        self._order = Order()
+        self._may_repeat = True
+        self._delivery_tag = 0
+        self._acked = 0
 
     def end_read(self) -> None:
         """Everything that was read is looked at: count what was put off."""
@@ -158,8 +168,9 @@ class Consumer(Conversation):
         if arrivals is None:
             self.strange += 1
         elif not arrivals.is_new(number):
-            # What comes back may come twice; that is what the flag is for.
-            if not self._is_redelivered:
+            # What comes back may come twice; that is what the flag is for. A broker
+            # that was killed may have forgotten that it had delivered.
+            if not self._is_redelivered and not self._may_repeat:
                 self.doubled += 1
         elif not self._order.is_kept(producer, number) and not self._is_redelivered:
             self.out_of_order += 1

@@ -63,6 +63,12 @@ class Conversation:
         if position < end:
             self._partial.start(data[position:], self._frame_max)
 
+    def restart(self) -> None:
+        """The connection was lost: another one begins."""
+        self.out.truncate(0)
+        self.methods = []
+        self._partial = PartialFrame()
+
     def say(self, channel: int, method: Frame) -> None:
         """Write a method."""
         self.out.write(encode_method(channel, method))

@@ -35,11 +35,10 @@ NEVER: Final = 1 << 62
 class Member:
     """A connection and what it carries."""
 
-    def __init__(
-        self, connection: Connection, conversation: Conversation, name: str
-    ) -> None:
-        self.connection = connection
+    def __init__(self, options: Options, conversation: Conversation, name: str) -> None:
+        self.options = options
         self.conversation = conversation
+        self.connection: Connection
         #: Whether a method has been sent whose answer has not come yet.
         self.is_waiting = False
         #: Why the broker wants nothing published, if it does not.
@@ -47,7 +46,31 @@ class Member:
         #: What a selector waits for.
         self.events = selectors.EVENT_READ
         self._name = name
-        connection.stream(conversation)
+
+    def connect(self) -> None:
+        """Open the connection, the first one or another.
+
+        Raises:
+            BenchError: the broker is not there or does not want that.
+        """
+        connection = Connection(self.options.target, f"amqpd bench: {self._name}")
+        try:
+            self.prepare(connection)
+        except BaseException:
+            connection.disconnect()
+            raise
+        self.connection = connection
+        self.is_waiting, self.blocked = False, None
+        self.events = selectors.EVENT_READ
+        connection.stream(self.conversation)
+        self.begin()
+
+    def prepare(self, connection: Connection) -> None:
+        """Make the channel what it has to be."""
+        raise NotImplementedError
+
+    def begin(self) -> None:
+        """Say what comes first when the connection streams."""
 
     def say(self, method: Frame) -> None:
         """Send a method on the channel; its answer ends the waiting."""
@@ -101,12 +124,19 @@ class Member:
 class Sender(Member):
     """A producer with its connection and its pace."""
 
-    def __init__(
-        self, connection: Connection, producer: Producer, pace: Pace, name: str
-    ) -> None:
-        super().__init__(connection, producer, name)
+    def __init__(self, options: Options, producer: Producer, name: str) -> None:
+        super().__init__(options, producer, name)
         self.producer = producer
-        self.pace = pace
+        self.pace = Pace(options.rate)
+
+    def prepare(self, connection: Connection) -> None:
+        """Ask for confirms where they are wanted."""
+        if not self.options.confirm:
+            return
+        try:
+            connection.call(commands.Confirm.Select(), commands.Confirm.SelectOk)
+        except CallRefused as refused:
+            raise Refused(f"no confirms: {refused}") from refused
 
     def count_now(self, now: int) -> int:
         """Return how many messages it may and should publish now."""
@@ -126,11 +156,28 @@ class Sender(Member):
 
 
 class Receiver(Member):
-    """A consumer with its connection."""
+    """A consumer with its connection and its queue."""
 
-    def __init__(self, connection: Connection, consumer: Consumer, name: str) -> None:
-        super().__init__(connection, consumer, name)
+    def __init__(
+        self, options: Options, consumer: Consumer, queue: str, name: str
+    ) -> None:
+        super().__init__(options, consumer, name)
         self.consumer = consumer
+        self._queue = queue
+
+    def prepare(self, connection: Connection) -> None:
+        """Set the prefetch."""
+        if self.options.prefetch:
+            qos = commands.Basic.Qos(0, self.options.prefetch, False)
+            connection.call(qos, commands.Basic.QosOk)
+
+    def begin(self) -> None:
+        """Consume; deliveries may follow the answer at once."""
+        self.say(
+            commands.Basic.Consume(
+                0, self._queue, CONSUMER_TAG, no_ack=self.options.auto_ack
+            )
+        )
 
     def receive(self, data: bytes, now: int) -> None:
         """Look at what was read, and acknowledge what is due."""
@@ -142,7 +189,14 @@ class Receiver(Member):
 class Crew:
     """All producers and consumers of a run."""
 
-    def __init__(self, options: Options, plan: Plan, topology: Topology, run: int):
+    def __init__(
+        self,
+        options: Options,
+        plan: Plan,
+        topology: Topology,
+        run: int,
+        frame_max: int,
+    ) -> None:
         self.senders: list[Sender] = []
         self.receivers: list[Receiver] = []
         self.latency = Histogram()
@@ -152,6 +206,7 @@ class Crew:
         self._plan = plan
         self._topology = topology
         self._run = run
+        self._frame_max = frame_max
         self._messages: dict[str, Message] = {}
         if options.verify:
             self.ledgers = [
@@ -165,9 +220,23 @@ class Crew:
             BenchError: the broker is not there or does not want that.
         """
         for number in range(self._options.consumers):
-            self.receivers.append(self._receiver(number))
+            receiver = self._receiver(number)
+            receiver.connect()
+            self.receivers.append(receiver)
         for number in range(self._options.producers):
-            self.senders.append(self._sender(number))
+            sender = self._sender(number)
+            sender.connect()
+            self.senders.append(sender)
+
+    def reopen(self) -> None:
+        """Connect everybody again.
+
+        Raises:
+            BenchError: the broker is not there, or not in its right mind.
+        """
+        for member in self.members():
+            member.conversation.restart()
+            member.connect()
 
     def disconnect(self) -> None:
         """Drop all connections."""
@@ -205,54 +274,32 @@ class Crew:
 
     def _receiver(self, number: int) -> Receiver:
         options = self._options
-        name = f"consumer {number + 1}"
-        connection = Connection(options.target, f"amqpd bench: {name}")
         queue = self._plan.queue_of(number)
-        if options.prefetch:
-            qos = commands.Basic.Qos(0, options.prefetch, False)
-            connection.call(qos, commands.Basic.QosOk)
         consumer = Consumer(
-            connection.frame_max,
+            self._frame_max,
             self._run,
             options.size,
             0 if options.auto_ack else options.ack_every,
             self.latency,
             self.ledgers[queue] if self.ledgers else None,
         )
-        receiver = Receiver(connection, consumer, name)
-        consume = commands.Basic.Consume(
-            0,
-            self._topology.queues[queue],
-            CONSUMER_TAG,
-            no_ack=options.auto_ack,
-        )
-        receiver.say(consume)
-        return receiver
+        name = f"consumer {number + 1}"
+        return Receiver(options, consumer, self._topology.queues[queue], name)
 
     def _sender(self, number: int) -> Sender:
         options = self._options
-        name = f"producer {number + 1}"
-        connection = Connection(options.target, f"amqpd bench: {name}")
-        if options.confirm:
-            try:
-                connection.call(commands.Confirm.Select(), commands.Confirm.SelectOk)
-            except CallRefused as refused:
-                raise Refused(f"no confirms: {refused}") from refused
         producer = Producer(
-            connection.frame_max,
+            self._frame_max,
             number,
             self._run,
-            [
-                self._message(queues, connection.frame_max)
-                for queues in self._plan.places(number)
-            ],
+            [self._message(queues) for queues in self._plan.places(number)],
             NO_LIMIT if options.count is None else options.count,
             options.confirm,
             self.confirm_latency,
         )
-        return Sender(connection, producer, Pace(options.rate), name)
+        return Sender(options, producer, f"producer {number + 1}")
 
-    def _message(self, queues: list[int], frame_max: int) -> Message:
+    def _message(self, queues: list[int]) -> Message:
         """The message for a place; equal ones are kept once."""
         queue = self._topology.queues[queues[0]]
         message = self._messages.get(queue)
@@ -264,6 +311,6 @@ class Crew:
                 self._topology.headers(queue),
                 options.persistent,
                 options.size,
-                frame_max,
+                self._frame_max,
             )
         return message

@@ -94,6 +94,8 @@ class Figures:
     deliver_s: float = 0.0
     #: Messages that the run left in the queues.
     left_in_queues: int = 0
+    #: How often the broker was lost and found again.
+    reconnects: int = 0
     latency: Latency | None = None
     confirm_latency: Latency | None = None
     blocked_s: float = 0.0
@@ -161,6 +163,11 @@ class Figures:
                 f"the rate was not reached: {self.rate_asked:,.0f} messages/s were "
                 f"asked for, {self.publish_rate:,.0f} were sent"
             )
+        if self.reconnects:
+            notes.append(
+                f"the connection was lost {self.reconnects} times, and the time until "
+                "it was back counts; publishes without an answer are not lost ones"
+            )
         if self.blocked_s:
             notes.append(
                 f"the broker blocked publishers for {self.blocked_s:.1f} s: "
@@ -179,6 +186,7 @@ class Figures:
             "end": self.end,
             "failure": self.failure or None,
             **asdict(self.counts),
+            "reconnects": self.reconnects,
             "left_in_queues": self.left_in_queues,
             "publish_s": round(self.publish_s, 6),
             "deliver_s": round(self.deliver_s, 6),

@@ -24,7 +24,12 @@ from pamqp import commands
 
 from amqpd.bench.connection import Connection
 from amqpd.bench.crew import CONSUMER_TAG, NEVER, Crew, Member, Sender
-from amqpd.bench.errors import RunFailed
+from amqpd.bench.errors import (
+    BenchError,
+    ConnectionClosed,
+    ConnectionLost,
+    RunFailed,
+)
 from amqpd.bench.figures import Counts, Latency, Snapshot
 from amqpd.bench.histogram import Histogram
 from amqpd.bench.options import Options
@@ -35,6 +40,8 @@ _SECOND: Final = 1_000_000_000
 _REPORT_EVERY: Final = _SECOND
 #: How long it must be quiet before the queues are looked at.
 _QUIET: Final = _SECOND // 5
+_RECONNECT_PATIENCE: Final = 60 * _SECOND
+_RECONNECT_PAUSE_S: Final = 0.1
 _PUBLISHING: Final = "publishing"
 _CONSUMING: Final = "consuming"
 
@@ -59,6 +66,9 @@ class Load:
         self.publish_cost = OwnCost()
         self.cost = OwnCost()
         self.blocked_ns = 0
+        self.reconnects = 0
+        #: Messages that were there when it was over.
+        self.left_in_queues = 0
         #: The last reason, also when it is over.
         self.blocked: str | None = None
         self._options = options
@@ -82,8 +92,7 @@ class Load:
             RunFailed: the broker, or the way to it, is lost.
             KeyboardInterrupt: somebody has seen enough.
         """
-        for member in self._crew.members():
-            self._selector.register(member.connection, selectors.EVENT_READ, member)
+        self._register()
         if not self._until(self._all_have_answered, "starting"):
             raise RunFailed("the broker does not answer basic.consume")
         self._start_clock()
@@ -93,6 +102,7 @@ class Load:
             self.publish_cost = OwnCost.now().since(self._began_cost)
         if self._options.verify or self._options.count is not None:
             self._finish()
+        self.left_in_queues = self._ready(self._topology.queues)
 
     def end(self) -> None:
         """Put what was measured last to the rest."""
@@ -187,25 +197,38 @@ class Load:
         return self._crew.counts().delivered >= self._crew.expected()
 
     def _is_empty(self) -> bool:
-        consumed = self._topology.queues[: self._options.consumers]
-        return self._topology.ready(self._control, consumed) == 0
+        return not self._ready(self._topology.queues[: self._options.consumers])
+
+    def _ready(self, queues: list[str]) -> int:
+        """How many messages wait in those queues."""
+        while True:
+            try:
+                return self._topology.ready(self._control, queues)
+            except (ConnectionLost, ConnectionClosed) as error:
+                self._reconnect(error)
 
     # -- a turn
 
     def _turn(self, now: int, ends_at: int) -> None:
         """Publish what may be and receive what is there; wait if there is nothing."""
-        wakes_at = min(self._reported_at + _REPORT_EVERY, ends_at)
-        if self._phase == _PUBLISHING:
-            for sender in self._crew.senders:
-                wakes_at = min(wakes_at, self._drive(sender))
-        for key, events in self._selector.select(max(0, wakes_at - now) / _SECOND):
-            self._serve(key.data, events)
+        try:
+            self._exchange(now, ends_at)
+        except (ConnectionLost, ConnectionClosed) as error:
+            self._reconnect(error)
         now = self._now()
         if self._is_blocked:
             self.blocked_ns += now - self._turned_at
         self._turned_at = now
         if now - self._reported_at >= _REPORT_EVERY:
             self._report(now)
+
+    def _exchange(self, now: int, ends_at: int) -> None:
+        wakes_at = min(self._reported_at + _REPORT_EVERY, ends_at)
+        if self._phase == _PUBLISHING:
+            for sender in self._crew.senders:
+                wakes_at = min(wakes_at, self._drive(sender))
+        for key, events in self._selector.select(max(0, wakes_at - now) / _SECOND):
+            self._serve(key.data, events)
 
     def _drive(self, sender: Sender) -> int:
         """Let a producer publish; return when it may do so again."""
@@ -237,6 +260,44 @@ class Load:
         if wanted != member.events:
             member.events = wanted
             self._selector.modify(member.connection, wanted, member)
+
+    # -- when the broker is lost
+
+    def _register(self) -> None:
+        for member in self._crew.members():
+            self._selector.register(member.connection, selectors.EVENT_READ, member)
+
+    def _reconnect(self, error: RunFailed) -> None:
+        """Connect everybody anew, as often as it takes.
+
+        Raises:
+            RunFailed: that was not asked for, or the broker does not come back.
+        """
+        if not self._options.reconnect:
+            raise error
+        phase, self._phase = self._phase, "reconnecting"
+        gives_up_at = self._now() + _RECONNECT_PATIENCE
+        for key in list(self._selector.get_map().values()):
+            self._selector.unregister(key.fileobj)
+        while not self._is_back():
+            if self._now() >= gives_up_at:
+                raise error
+            time.sleep(_RECONNECT_PAUSE_S)
+            if self._now() - self._reported_at >= _REPORT_EVERY:
+                self._report(self._now())
+        self._register()
+        self._is_blocked = False
+        self.reconnects += 1
+        self._phase = phase
+
+    def _is_back(self) -> bool:
+        self._crew.disconnect()
+        try:
+            self._control.reopen()
+            self._crew.reopen()
+        except BenchError:
+            return False
+        return True
 
     # -- the account
 

@@ -89,6 +89,8 @@ class Options:
     queue_arguments: dict[str, object] = field(default_factory=dict)
     keep: bool = False
     verify: bool = False
+    #: Go on when the broker is back, instead of ending with it.
+    reconnect: bool = False
     #: How long nothing may arrive at the end before the rest counts as lost.
     patience_s: float = 10.0
 
@@ -107,6 +109,11 @@ class Options:
             raise OptionsInvalid(
                 "--verify needs a consumer for every queue",
                 f"--consumers {self.queues}, or fewer --queues",
+            )
+        if self.verify and self.reconnect and (self.auto_ack or not self.confirm):
+            raise OptionsInvalid(
+                "--verify with --reconnect needs --confirm and manual acks: without "
+                "them, what is on its way when the connection is lost may be lost"
             )
         if not self.auto_ack and 0 < self.prefetch < self.ack_every:
             raise OptionsInvalid(

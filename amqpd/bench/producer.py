@@ -48,8 +48,9 @@ class Producer(Conversation):
         self.nacked: i64 = 0
         #: Answers to what had been answered already, or was never published.
         self.answers_astray: i64 = 0
-        self.is_blocked = False
         self.nacked_numbers: set[int] = set()
+        #: Publishes whose connection was lost before they were answered.
+        self.abandoned_numbers: set[int] = set()
         self._run = run
         self._messages = messages
         self._count_max = count_max
@@ -61,13 +62,16 @@ class Producer(Conversation):
         self._sent = [0] * int(window)
         # The lowest number without an answer; all below it have theirs.
         self._lowest: i64 = 1
+        # What was published on connections that were lost: numbers begin anew.
+        self._before: i64 = 0
 
     @property
     def unconfirmed(self) -> int:
         """How many publishes wait for their answer."""
         if not self._window:
             return 0
-        return int(self.published - self.confirmed - self.nacked)
+        answered = int(self.confirmed + self.nacked)
+        return int(self.published) - answered - len(self.abandoned_numbers)
 
     @property
     def is_done(self) -> bool:
@@ -80,8 +84,6 @@ class Producer(Conversation):
 
     def allowance(self) -> i64:
         """How many messages may be published now, in one batch."""
-        if self.is_blocked:
-            return 0
         count = min(self._batch_max, self._count_max - self.published)
         if self._window:
             count = min(count, self._lowest + self._window - 1 - self.published)
@@ -111,14 +113,29 @@ class Producer(Conversation):
         return (int(self.published) + queues - 1 - place) // queues
 
     def fate(self, place: int, number: int) -> str:
-        """What the broker said of a message: "", "confirmed" or "nacked"."""
+        """What the broker said of a message: "", "confirmed", "nacked", "abandoned"."""
         publish = number * len(self._messages) + place + 1
         if not self._window:
             return ""
         if publish in self.nacked_numbers:
             return "nacked"
+        if publish in self.abandoned_numbers:
+            return "abandoned"
         is_open = publish >= self._lowest and self._sent[publish % self._window]
         return "" if is_open else "confirmed"
+
+    def restart(self) -> None:
+        """The connection was lost, and what waited for its answer gets none."""
+        super().restart()
+        if not self._window:
+            return
+        for number in range(self._lowest, self.published + 1):
+            at = number % self._window
+            if self._sent[at]:
+                self._sent[at] = 0
+                self.abandoned_numbers.add(number)
+        self._lowest = self.published + 1
+        self._before = self.published
 
     def on_frame(self, kind: i64, data: bytes, start: i64, end: i64) -> None:
         """A frame has come; answers to publishes are counted here."""
@@ -144,6 +161,8 @@ class Producer(Conversation):
     def _on_answer(self, number: i64, is_multiple: bool, is_ack: bool) -> None:
         if number == 0 and is_multiple:
             number = self.published
+        else:
+            number += self._before
         if number < self._lowest or number > self.published or not self._window:
             self.answers_astray += 1
             return

@@ -92,5 +92,5 @@ def _answers(figures: Figures) -> str:
         parts.append(f"{counts.nacked:,} were refused (nack)")
     unanswered = counts.published - counts.confirmed - counts.nacked
     if unanswered:
-        parts.append(f"{unanswered:,} have no answer yet")
+        parts.append(f"{unanswered:,} have no answer")
     return ", ".join(parts)

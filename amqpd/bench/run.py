@@ -43,7 +43,7 @@ def run(
     control = Connection(options.target, "amqpd bench: control")
     try:
         plan = Plan(options)
-        crew = Crew(options, plan, topology, number)
+        crew = Crew(options, plan, topology, number, control.frame_max)
         try:
             topology.declare(control)
             crew.open()
@@ -74,7 +74,6 @@ def _measured(
     load = Load(options, crew, topology, control, observer)
     try:
         load.run()
-        figures.left_in_queues = topology.ready(control, topology.queues)
     except RunFailed as error:
         figures.end, figures.failure = FAILED, str(error)
     except KeyboardInterrupt:
@@ -103,3 +102,5 @@ def _fill(figures: Figures, load: Load, crew: Crew) -> None:
     figures.blocked = load.blocked
     figures.publish_cost = load.publish_cost
     figures.cost = load.cost
+    figures.left_in_queues = load.left_in_queues
+    figures.reconnects = load.reconnects

@@ -74,5 +74,5 @@ def _count_losses(
             arrivals = ledgers[queue].arrivals[int(producer.number)]
             for number in arrivals.missing(sent):
                 fate = producer.fate(place, number)
-                verdict.lost += fate != "nacked"
+                verdict.lost += fate not in ("nacked", "abandoned")
                 verdict.lost_confirmed += fate == "confirmed"

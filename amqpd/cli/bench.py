@@ -83,6 +83,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--queue-args", metavar="KEY=VALUE,...", help="such as x-max-length=1000")
     add("--keep", action="store_true", help="leave the queues, with what is in them")
     add("--verify", action="store_true", help="count what is lost, doubled, disordered")
+    add("--reconnect", action="store_true", help="go on when a lost broker is back")
     add("--json", action="store_true", help="one JSON object on standard output")
     add("--quiet", action="store_true", help="no progress on standard error")
 
@@ -149,6 +150,7 @@ def options_from(said: argparse.Namespace) -> Options:
         queue_arguments=_queue_arguments(said.queue_args or ""),
         keep=said.keep,
         verify=said.verify,
+        reconnect=said.reconnect,
     )
 
 

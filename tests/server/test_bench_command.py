@@ -308,6 +308,28 @@ def test_a_broker_that_is_lost_on_the_way_leaves_the_figures() -> None:
     assert "still there, cannot connect to" in err
 
 
+def test_what_was_confirmed_is_there_when_a_killed_broker_is_back() -> None:
+    words = "--rate 500 --count 700 --persistent --confirm 50 --ack-every 20 --verify"
+    with AmqpdServer() as mortal:
+        command = [*amqpd_command(), "bench", "--url", mortal.url, "--reconnect"]
+        with subprocess.Popen(
+            [*command, "--json", *words.split()],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        ) as process:
+            assert process.stderr is not None
+            assert "publishing" in process.stderr.readline()
+            mortal.kill()
+            mortal.start()
+            out, _ = process.communicate(timeout=60)
+    figures = json.loads(out)
+    assert (process.returncode, figures["reconnects"]) == (0, 1)
+    assert figures["verify"]["is_fine"]
+    assert figures["published"] == 700
+    assert 600 < figures["confirmed"] <= figures["delivered"]
+
+
 def test_a_queue_that_is_deleted_on_the_way_ends_the_run(
     server: AmqpdServer, client: RawClient
 ) -> None:

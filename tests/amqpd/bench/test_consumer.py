@@ -61,6 +61,10 @@ class Received:
         )
         return encode_method(1, method) + content_frames(content)
 
+    def restart(self) -> None:
+        self.consumer.restart()
+        self._tag = 0
+
     @property
     def faults(self) -> dict[str, int]:
         names = ("strange", "damaged", "doubled", "out_of_order")
@@ -233,3 +237,24 @@ def test_other_methods_are_kept_for_the_edge() -> None:
     received.consumer.receive_data(encode_method(1, commands.Basic.CancelOk("tag")), 0)
     names = [method.name for method in received.consumer.take_methods()]
     assert names == ["Basic.CancelOk"]
+
+
+def test_after_a_loss_messages_may_come_again_and_tags_begin_anew() -> None:
+    received = Received(ack_every=2)
+    for number in (0, 1, 2):
+        received.deliver(number)
+    assert received.acks == [(2, True)]
+    received.consumer.receive_data(received.delivery(3)[:40], 0)
+    received.restart()
+    for number in (2, 3, 4):
+        received.deliver(number)
+    assert received.acks == [(2, True)]
+    assert (received.faults, received.consumer.delivered) == ({}, 6)
+
+
+def test_after_a_loss_order_is_still_looked_at() -> None:
+    received = Received()
+    received.restart()
+    received.deliver(5)
+    received.deliver(4)
+    assert received.faults == {"out_of_order": 1}

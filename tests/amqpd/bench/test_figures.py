@@ -48,6 +48,7 @@ def test_a_run_in_which_nothing_happened_has_rates_too() -> None:
         ({"is_same_machine": True}, "the broker is on this machine"),
         ({"rate_asked": 110.0}, "110 messages/s were asked for, 100 were sent"),
         ({"blocked_s": 2.5, "blocked": "low on disk"}, "for 2.5 s: low on disk"),
+        ({"reconnects": 2}, "the connection was lost 2 times"),
         ({"publish_s": 0.5}, "the run took 0.50 s"),
     ],
 )

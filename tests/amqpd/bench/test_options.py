@@ -57,6 +57,11 @@ def test_the_defaults_can_be_used() -> None:
         ({"verify": True, "consumers": 0}, "--verify needs producers and consumers"),
         ({"verify": True, "queues": 2}, "--verify needs a consumer for every queue"),
         ({"ack_every": 10, "prefetch": 9}, "would wait for ever"),
+        ({"verify": True, "reconnect": True}, "needs --confirm and manual acks"),
+        (
+            {"verify": True, "reconnect": True, "confirm": 1, "auto_ack": True},
+            "needs --confirm and manual acks",
+        ),
     ],
 )
 def test_what_cannot_be_done_is_refused(changes: dict[str, Any], text: str) -> None:
@@ -66,6 +71,11 @@ def test_what_cannot_be_done_is_refused(changes: dict[str, Any], text: str) -> N
 
 def test_acks_that_are_not_sent_may_be_as_rare_as_they_like() -> None:
     replace(ASKED, auto_ack=True, ack_every=10, prefetch=9).check()
+
+
+def test_a_run_that_is_promised_something_may_reconnect() -> None:
+    replace(ASKED, verify=True, reconnect=True, confirm=1).check()
+    replace(ASKED, reconnect=True).check()
 
 
 def test_a_password_is_not_told() -> None:

@@ -165,3 +165,44 @@ def test_other_methods_are_kept_for_the_edge() -> None:
     sender = producer()
     sender.receive_data(encode_method(0, commands.Connection.Blocked("why")), 0)
     assert [method.name for method in sender.take_methods()] == ["Connection.Blocked"]
+
+
+def test_after_a_loss_numbers_begin_anew_and_what_waited_is_abandoned() -> None:
+    sender = producer(window=4, queues="ab")
+    sender.publish(4, 0)
+    sender.receive_data(ack(2), 0)
+    sender.restart()
+    assert (sender.unconfirmed, sender.allowance()) == (0, 4)
+    sender.publish(3, 10)
+    sender.receive_data(ack(2, multiple=True), 20)
+    assert (sender.confirmed, sender.unconfirmed, sender.answers_astray) == (3, 1, 0)
+    places = [(0, 0), (1, 0), (0, 1), (1, 1), (0, 2), (1, 2), (0, 3)]
+    assert [sender.fate(place, number) for place, number in places] == [
+        "abandoned",
+        "confirmed",
+        "abandoned",
+        "abandoned",
+        "confirmed",
+        "confirmed",
+        "",
+    ]
+
+
+def test_after_a_loss_all_so_far_are_those_of_the_new_connection() -> None:
+    sender = producer(window=4)
+    sender.publish(2, 0)
+    sender.restart()
+    sender.restart()
+    sender.publish(1, 0)
+    sender.receive_data(ack(0, multiple=True), 0)
+    assert (sender.confirmed, len(sender.abandoned_numbers)) == (1, 2)
+
+
+def test_after_a_loss_nothing_of_the_old_stream_is_left() -> None:
+    sender = producer()
+    sender.publish(1, 0)
+    sender.receive_data(ack(1)[:5], 0)
+    sender.restart()
+    assert sender.take_output() == b""
+    sender.receive_data(encode_method(0, commands.Connection.Unblocked()), 0)
+    assert len(sender.take_methods()) == 1

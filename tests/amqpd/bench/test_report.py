@@ -36,7 +36,7 @@ def test_the_report_has_totals_rates_and_the_cost_of_measuring() -> None:
 
 def test_confirms_are_told_where_they_were_asked_for() -> None:
     text = "\n".join(lines(figures(confirm=10)))
-    assert "9,000  5 were refused (nack), 2,995 have no answer yet" in text
+    assert "9,000  5 were refused (nack), 2,995 have no answer" in text
 
 
 def test_latencies_left_messages_and_the_end_are_told() -> None:

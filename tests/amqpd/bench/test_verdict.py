@@ -66,6 +66,14 @@ def test_what_nobody_has_confirmed_is_lost_but_was_not_promised() -> None:
     assert (verdict.lost, verdict.lost_confirmed) == (6, 0)
 
 
+def test_what_was_abandoned_with_its_connection_is_not_lost() -> None:
+    run = Run(1)
+    run.hear(commands.Basic.Ack(2))
+    run.producer.restart()
+    verdict = run.verdict()
+    assert (verdict.lost, verdict.lost_confirmed) == (1, 1)
+
+
 def test_a_fanout_loses_in_each_queue_for_itself() -> None:
     run = Run(2, "fanout")
     run.arrive(0, 0, 1, 2, 3, 4, 5)
