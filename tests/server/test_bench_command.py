@@ -10,6 +10,7 @@ import signal
 import subprocess
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,6 +20,7 @@ from amqpd.cli.server import main
 from amqpd.testing import AmqpdServer, amqpd_command
 from tests.support.http_client import HttpClient
 from tests.support.raw_client import Endpoint, RawClient
+from tests.support.tls_proxy import TlsProxy
 
 
 @pytest.fixture(scope="module")
@@ -356,6 +358,33 @@ def test_a_blocked_connection_says_why(bench: Bench) -> None:
     assert ended.code == 0
     assert re.search(r"publishing, .*, blocked: low on disk", ended.err)
     assert re.search(r"note: the broker blocked publishers for [\d.]+ s: ", ended.out)
+
+
+# -- over TLS
+
+
+def test_over_tls_every_message_arrives_once(
+    bench: Bench,
+    server: AmqpdServer,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with TlsProxy(server.port, tmp_path) as proxy:
+        monkeypatch.setenv("SSL_CERT_FILE", str(proxy.ca_path))
+        words = ("--count", "2000", "--confirm", "200", "--verify", "--json")
+        ended = bench(*words, url=f"amqps://localhost:{proxy.port}")
+    assert ended.code == 0
+    assert ended.figures["delivered"] == 2000
+
+
+def test_a_certificate_that_nobody_vouches_for_is_refused(
+    bench: Bench, server: AmqpdServer, tmp_path: Path
+) -> None:
+    with TlsProxy(server.port, tmp_path) as proxy:
+        ended = bench(url=f"amqps://localhost:{proxy.port}")
+    assert ended.code == 69
+    assert "certificate verify failed" in ended.err
+    assert "SSL_CERT_FILE" in ended.err
 
 
 # -- on a terminal
