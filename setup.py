@@ -31,6 +31,7 @@ CORE: Final = (
     "store",
     "routing",
     "confirms",
+    "amqpd/bench",
 )
 
 #: Core modules that stay interpreted, by reason. What a message passes is compiled;
@@ -68,6 +69,21 @@ INTERPRETED: Final = {
         "amqpd/auth/users.py",
         "amqpd/protocol/handshake.py",
         "amqpd/protocol/lifecycle.py",
+    ),
+    "sockets, a clock and a screen around the generator": (
+        "amqpd/bench/connection.py",
+        "amqpd/bench/crew.py",
+        "amqpd/bench/figures.py",
+        "amqpd/bench/load.py",
+        "amqpd/bench/options.py",
+        "amqpd/bench/own_cost.py",
+        "amqpd/bench/pace.py",
+        "amqpd/bench/plan.py",
+        "amqpd/bench/progress.py",
+        "amqpd/bench/report.py",
+        "amqpd/bench/run.py",
+        "amqpd/bench/topology.py",
+        "amqpd/bench/verdict.py",
     ),
     "control plane": (
         "amqpd/broker/administration/accounts.py",

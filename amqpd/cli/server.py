@@ -6,6 +6,7 @@
     amqpd config check|show [the same flags]
     amqpd ping [--host HOST] [--port PORT]
     amqpd store inspect|verify|repair DIR
+    amqpd bench [--url URL] [--verify] ...
 
 argparse, and every import below the command that needs it: a broker that is started
 for one test should not spend its time on drawing help texts.
@@ -51,7 +52,10 @@ _STORE_ACTIONS: Final = {
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return the exit code."""
-    said = _parser().parse_args(arguments)
+    words = sys.argv[1:] if arguments is None else list(arguments)
+    if words[:1] == ["bench"]:
+        return _bench(words[1:])
+    said = _parser().parse_args(words)
     if said.command == "ping":
         return _ping(said.host, said.port)
     if said.command == "store":
@@ -91,6 +95,8 @@ def _parser() -> argparse.ArgumentParser:
     )
     ping.add_argument("--host", default="127.0.0.1")
     ping.add_argument("--port", type=int, default=BY_KEY["port"].default)
+    # For the list of commands; its flags are only looked at by itself.
+    commands.add_parser("bench", help="measure and verify a broker", add_help=False)
     _add_store(commands.add_parser("store", help="see to a broker's data directory"))
     return parser
 
@@ -174,3 +180,14 @@ def _store(said: argparse.Namespace) -> int:
     from amqpd.cli.store import run
 
     return run(said.action, said.directory, said.json)
+
+
+def _bench(words: list[str]) -> int:
+    from amqpd.cli.bench import add_arguments, bench
+
+    parser = argparse.ArgumentParser(
+        prog="amqpd bench",
+        description="Publish and consume at any AMQP 0-9-1 broker, and measure it.",
+    )
+    add_arguments(parser)
+    return bench(parser.parse_args(words))
