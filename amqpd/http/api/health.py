@@ -22,6 +22,8 @@ PROTOCOLS: Final = {
     "amqp0.9.1": "amqp",
     "amqp0-9-1": "amqp",
     "amqp": "amqp",
+    "amqp091s": "amqp/ssl",
+    "amqps": "amqp/ssl",
 }
 TIME_UNITS: Final = ("days", "weeks", "months", "years")
 
