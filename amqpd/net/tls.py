@@ -188,15 +188,17 @@ def _unusable(options: TlsOptions, error: Exception, was_asked: bool) -> TlsInva
     except ssl.SSLError:
         return TlsInvalid("tls.cert", f"{cert} has no certificate, as PEM")
     if reason is None or reason in ("NO_START_LINE", "PEM_LIB", "UNSUPPORTED"):
-        return TlsInvalid("tls.key", f"{key} has no private key, as PEM")
+        return TlsInvalid(
+            "tls.key", f"{key} has no private key, as PEM; name the file that has it"
+        )
     return TlsInvalid("tls.cert", f"{cert} and {key} cannot be used: {error}")
 
 
-def certificate_seen(options: TlsOptions) -> dict[str, Any]:
-    """Return the certificate as a client sees it, by shaking hands with ourselves.
+def doubts_about(options: TlsOptions) -> list[str]:
+    """Return why clients will refuse the certificate, if they will.
 
     Raises:
-        TlsInvalid: no client could; the text says why.
+        TlsInvalid: nobody could connect; the text says why.
     """
     served = _bare_context(options)
     _load_key(served, options)
@@ -216,12 +218,12 @@ def certificate_seen(options: TlsOptions) -> dict[str, Any]:
                 break
             _shake(ours)
     except ssl.SSLCertVerificationError as error:
-        text = f"{options.cert} will be refused by clients: {error.verify_message}"
-        raise TlsInvalid("tls.cert", text) from error
+        return [f"is a certificate that clients will refuse: {error.verify_message}"]
     except ssl.SSLError as error:
+        key = "tls.ciphers" if options.ciphers else "tls.cert"
         text = f"with the certificate in {options.cert} nobody can connect: {error}"
-        raise TlsInvalid("tls.ciphers", text) from error
-    return theirs.getpeercert() or {}
+        raise TlsInvalid(key, text) from error
+    return _dates(theirs.getpeercert() or {})
 
 
 def _shake(end: ssl.SSLObject) -> bool:
@@ -280,14 +282,12 @@ class TlsCertificates:
         try:
             options = tls_options(loaded.config)
             context = make_context(options)
-            seen = certificate_seen(options)
+            doubts = doubts_about(options)
         except TlsInvalid as error:
             origin = loaded.origins[error.key]
             raise ConfigInvalid(f"{origin}: {error.key} {error}") from error
         origin = loaded.origins["tls.cert"]
-        self.warnings = [
-            f"{origin}: tls.cert {options.cert} {what}" for what in _dates(seen)
-        ]
+        self.warnings = [f"{origin}: tls.cert {options.cert} {one}" for one in doubts]
         return context
 
 
