@@ -153,7 +153,7 @@ class Server:
         for client in list(self._members):
             client.abort()
         # Those that are still shaking hands.
-        for encrypted in list(self._encrypted):
+        for encrypted in self.encrypted():
             encrypted.abort()
         await asyncio.sleep(0)
         await self.ticker.drain()
@@ -162,6 +162,10 @@ class Server:
     def connection_count(self) -> int:
         """How many sockets are open."""
         return len(self._members)
+
+    def encrypted(self) -> list[TlsProtocol]:
+        """The sockets with TLS, as far as they have come."""
+        return list(self._encrypted)
 
     def bound(self) -> list[Bound]:
         """What is listened on; a host's name may stand for several addresses."""

@@ -112,6 +112,9 @@ class TlsProtocol(sslproto.SSLProtocol):
             if alert:
                 self._socket.write(alert)
         super()._on_handshake_complete(handshake_exc)
+        if isinstance(handshake_exc, BaseException):
+            # It was raised there, so it refers to a frame that refers to it.
+            handshake_exc.__traceback__ = None
 
 
 def failure_text(error: BaseException | None, greeting: bytes) -> str:
@@ -123,7 +126,7 @@ def failure_text(error: BaseException | None, greeting: bytes) -> str:
     if isinstance(error, ssl.SSLCertVerificationError):
         return f"the client's certificate is refused: {error.verify_message}"
     if isinstance(error, ssl.SSLError):
-        reason = (error.reason or str(error)).replace("_", " ").lower()
+        reason = (error.reason or "no reason").replace("_", " ").lower()
         _, is_alert, alert = reason.partition("alert ")
         return f"the client says: {alert}" if is_alert else reason
     return "the client hung up"
