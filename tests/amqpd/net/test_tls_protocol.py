@@ -262,7 +262,7 @@ async def test_a_client_that_does_not_read_costs_no_more_than_the_marks(
     slow.writer.transport.pause_reading()  # type: ignore[attr-defined]
     publisher = await StreamClient.open(server.port)
     queue = bench.broker.vhosts["/"].queues["q"]
-    for _ in range(40):
+    for _ in range(20):
         publisher.send(*[publish("q", body)] * 20)
         # The answer says that all of it was taken.
         await publisher.call(commands.Basic.Qos(), commands.Basic.QosOk)
@@ -270,10 +270,10 @@ async def test_a_client_that_does_not_read_costs_no_more_than_the_marks(
         one for one in bench.broker.connections.all() if one.facts().heartbeat_s == 0
     ]
     assert connection.facts().bytes_waiting < 1_000_000
-    # 40 MB were published; what the queue has not is in buffers, most in the kernel's.
-    assert queue.ready_count * len(body) > 25_000_000
+    # 20 MB were published; what the queue has not is in buffers, most in the kernel's.
+    assert queue.ready_count * len(body) > 8_000_000
     slow.writer.transport.resume_reading()  # type: ignore[attr-defined]
-    assert len(await slow.deliveries(800)) == 800
+    assert len(await slow.deliveries(400)) == 400
     await publisher.close()
     await slow.close()
 
