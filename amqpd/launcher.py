@@ -290,6 +290,7 @@ class Daemon:
             body_size_max=config.http_max_body_size,
             descriptors=lambda: (open_descriptors(), descriptors_max()),
             ticks=server.ticker,
+            certificate_expires_s=lambda: self._tls and self._tls.expires_s,
         )
         _list_listeners(room, server)
         return room

@@ -5,7 +5,7 @@
                 [--http-port PORT] [--prometheus-port PORT]
                 [--log-level LEVEL] [--log-format FORMAT]
     amqpd config check|show [the same flags]
-    amqpd ping [--host HOST] [--port PORT]
+    amqpd ping [--host HOST] [--port PORT] [--tls]
     amqpd store inspect|verify|repair DIR
 
 argparse, and every import below the command that needs it: a broker that is started
@@ -58,7 +58,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return the exit code."""
     said = _parser().parse_args(arguments)
     if said.command == "ping":
-        return _ping(said.host, said.port)
+        return _ping(said.host, said.port, said.tls)
     if said.command == "store":
         return _store(said)
     try:
@@ -96,6 +96,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     ping.add_argument("--host", default="127.0.0.1")
     ping.add_argument("--port", type=int, default=BY_KEY["port"].default)
+    ping.add_argument("--tls", action="store_true", help="the port is one with TLS")
     _add_store(commands.add_parser("store", help="see to a broker's data directory"))
     return parser
 
@@ -166,11 +167,11 @@ def _warn(warnings: Sequence[str]) -> int:
     return 0
 
 
-def _ping(host: str, port: int) -> int:
+def _ping(host: str, port: int, is_tls: bool) -> int:
     from amqpd.cli.ping import NoAnswer, ping
 
     try:
-        ping(host, port)
+        ping(host, port, is_tls=is_tls)
     except NoAnswer as error:
         print(f"amqpd: {error}", file=sys.stderr)
         return EXIT_UNAVAILABLE

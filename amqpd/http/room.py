@@ -79,6 +79,9 @@ class Room:
     descriptors: Callable[[], tuple[int, int]]
     #: Turns and waits, for the metrics.
     ticks: Ticks
+    #: When the certificate of the listeners ends, in seconds since the epoch; None:
+    #: there is none, or it is not known.
+    certificate_expires_s: Callable[[], float | None] = lambda: None
     listeners: list[Listener] = field(default_factory=list)
     #: Of all that is said of queues in lists.
     queue_texts: KeptTexts[Queue] = field(

@@ -194,8 +194,18 @@ def _unusable(options: TlsOptions, error: Exception, was_asked: bool) -> TlsInva
     return TlsInvalid("tls.cert", f"{cert} and {key} cannot be used: {error}")
 
 
-def doubts_about(options: TlsOptions) -> list[str]:
-    """Return why clients will refuse the certificate, if they will.
+@dataclass(frozen=True)
+class Seen:
+    """What a client makes of the certificate."""
+
+    #: When it ends, in seconds since the epoch; None: it was not looked at so closely.
+    expires_s: float | None
+    #: Why clients will refuse it, if they will.
+    doubts: list[str]
+
+
+def see_as_client(options: TlsOptions) -> Seen:
+    """Return what a client makes of the certificate.
 
     Raises:
         TlsInvalid: nobody could connect; the text says why.
@@ -218,7 +228,8 @@ def doubts_about(options: TlsOptions) -> list[str]:
                 break
             _shake(ours)
     except ssl.SSLCertVerificationError as error:
-        return [f"is a certificate that clients will refuse: {error.verify_message}"]
+        why = f"is a certificate that clients will refuse: {error.verify_message}"
+        return Seen(None, [why])
     except ssl.SSLError as error:
         key = "tls.ciphers" if options.ciphers else "tls.cert"
         text = f"with the certificate in {options.cert} nobody can connect: {error}"
@@ -248,6 +259,8 @@ class TlsCertificates:
         self._loaded = loaded
         #: What is doubtful and yet used.
         self.warnings: list[str] = []
+        #: When the certificate ends, in seconds since the epoch, if that is known.
+        self.expires_s: float | None = None
         self._stamp: _Stamp = ()
         self.context = self._load(loaded)
 
@@ -282,12 +295,15 @@ class TlsCertificates:
         try:
             options = tls_options(loaded.config)
             context = make_context(options)
-            doubts = doubts_about(options)
+            seen = see_as_client(options)
         except TlsInvalid as error:
             origin = loaded.origins[error.key]
             raise ConfigInvalid(f"{origin}: {error.key} {error}") from error
         origin = loaded.origins["tls.cert"]
-        self.warnings = [f"{origin}: tls.cert {options.cert} {one}" for one in doubts]
+        self.expires_s = seen.expires_s
+        self.warnings = [
+            f"{origin}: tls.cert {options.cert} {doubt}" for doubt in seen.doubts
+        ]
         return context
 
 
@@ -321,11 +337,13 @@ def _stamp(config: Config) -> _Stamp:
     return tuple(stamps)
 
 
-def _dates(seen: dict[str, Any]) -> list[str]:
-    """Say what is wrong with the dates of a certificate."""
-    now = time.time()
-    if now > ssl.cert_time_to_seconds(seen["notAfter"]):
-        return [f"has expired on {seen['notAfter']}: clients will refuse it"]
-    if now < ssl.cert_time_to_seconds(seen["notBefore"]):
-        return [f"is not valid before {seen['notBefore']}: clients will refuse it"]
-    return []
+def _dates(found: dict[str, Any]) -> Seen:
+    """Say when a certificate ends, and whether it is valid now."""
+    now, first, last = time.time(), found["notBefore"], found["notAfter"]
+    expires_s = ssl.cert_time_to_seconds(last)
+    doubts = []
+    if now > expires_s:
+        doubts.append(f"has expired on {last}: clients will refuse it")
+    if now < ssl.cert_time_to_seconds(first):
+        doubts.append(f"is not valid before {first}: clients will refuse it")
+    return Seen(expires_s, doubts)

@@ -9,7 +9,7 @@ import ssl
 import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -19,6 +19,7 @@ import pika
 import pytest
 from pamqp import commands
 
+from amqpd.cli.ping import NoAnswer, ping
 from amqpd.testing import AmqpdServer, ServerFailed, amqpd_command
 from tests.support.certificates import Authority, Pair
 from tests.support.http_client import HttpClient
@@ -196,6 +197,23 @@ def test_the_api_shows_how_a_client_is_connected_and_who_it_is(
     assert shown["peer_cert_validity"].startswith("2020-01-01T00:00:00Z - ")
 
 
+def test_a_certificate_that_ends_soon_fails_the_check_for_it(
+    authority: Authority,
+) -> None:
+    until = datetime.now(UTC) + timedelta(days=10)
+    pair, port = authority.issue("localhost", valid_until=until), free_port()
+    checks = "/api/health/checks/certificate-expiration"
+    with AmqpdServer(http=True, env=environment(port, pair)) as server:
+        with HttpClient(server.http_port, "guest", "guest") as admin:
+            assert admin.get(f"{checks}/1/weeks") == {"status": "ok"}
+            reply = admin.call("GET", f"{checks}/2/weeks")
+    assert reply.status == 503
+    assert reply.reason == "Certificates expiring"
+    [expired] = reply.json["expired"]
+    assert (expired["protocol"], expired["port"]) == ("amqp/ssl", port)
+    assert expired["certfile_expires_on"] == [until.strftime("%Y-%m-%d %H:%M:%S")]
+
+
 def test_the_event_of_a_connection_says_how_it_is_encrypted(secured: Secured) -> None:
     with RawClient(Endpoint.from_url(secured.server.url)) as listener:
         listener.open().open_channel()
@@ -259,6 +277,14 @@ def test_the_port_with_tls_comes_back_when_the_app_is_started_again(
     eventually(lambda: not answers())
     eventually(lambda: is_told("running"))
     eventually(answers)
+
+
+def test_ping_finds_the_broker_behind_tls_and_nobody_behind_the_other_port(
+    secured: Secured,
+) -> None:
+    ping("127.0.0.1", secured.port, is_tls=True)
+    with pytest.raises(NoAnswer):
+        ping("127.0.0.1", secured.server.port, is_tls=True)
 
 
 def test_who_speaks_the_wrong_language_is_named_in_the_log(secured: Secured) -> None:
