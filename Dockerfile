@@ -32,7 +32,7 @@ ENV PATH=/opt/amqpd/bin:$PATH \
 USER amqpd
 WORKDIR /var/lib/amqpd
 VOLUME /var/lib/amqpd
-EXPOSE 5672 15672 15692
+EXPOSE 5671 5672 15672 15692
 # The start of a real handshake: an open port says nothing about the process behind it.
 HEALTHCHECK --interval=30s --timeout=6s --start-period=30s --retries=3 \
     CMD ["amqpd", "ping"]

@@ -64,8 +64,10 @@ INTERPRETED: Final = {
         "store/remover.py",
     ),
     "runs once per connection": (
+        "amqpd/auth/certificates.py",
         "amqpd/auth/passwords.py",
         "amqpd/auth/sasl.py",
+        "amqpd/auth/tls_peer.py",
         "amqpd/auth/users.py",
         "amqpd/protocol/handshake.py",
         "amqpd/protocol/lifecycle.py",

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from amqpd.rabbitmq_conf import LineInvalid, read_rabbitmq_conf
-from amqpd.settings import BY_KEY, SETTINGS, Setting, Value, ValueInvalid
+from amqpd.settings import BY_KEY, SETTINGS, Port, Setting, Value, ValueInvalid
 
 #: What RabbitMQ's container image takes from the environment; ours win over it.
 _RABBITMQ_VARIABLES: Final = {
@@ -45,7 +45,7 @@ class Config:
     data_dir: Path
     cluster_name: str
     host: tuple[str, ...]
-    port: int
+    port: int | None
     frame_max: int
     channel_max: int
     channel_max_per_node: int | None
@@ -58,10 +58,24 @@ class Config:
     default_pass: str
     default_vhost: str
     loopback_users: tuple[str, ...]
+    auth_mechanisms: tuple[str, ...]
     password_hashing: str
     load_definitions: Path | None
     log_level: str
     log_format: str
+    tls_port: int
+    tls_cert: Path | None
+    tls_key: Path | None
+    tls_key_password: str | None
+    tls_ca: Path | None
+    tls_verify: str
+    tls_require_client_cert: bool
+    tls_min_version: str
+    tls_max_version: str
+    tls_ciphers: tuple[str, ...]
+    tls_login_from: str
+    tls_login_san_type: str
+    tls_login_san_index: int
     http_port: int
     http_max_body_size: int
     prometheus_port: int
@@ -91,7 +105,10 @@ class Loaded:
         """Yield key, value and origin of every setting; secrets are covered."""
         for setting in SETTINGS:
             value: Value = getattr(self.config, setting.field)
-            shown = "********" if setting.is_secret else _as_toml(value)
+            if value is None and isinstance(setting.kind, Port):
+                value = "none"
+            is_covered = setting.is_secret and value is not None
+            shown = "********" if is_covered else _as_toml(value)
             yield setting.key, shown, self.origins[setting.key]
 
 
@@ -261,6 +278,8 @@ def _from_text(setting: Setting, text: str, origin: str) -> _Given:
 def _as_toml(value: Value) -> str:
     if isinstance(value, tuple):
         return "[" + ", ".join(_as_toml(item) for item in value) + "]"
+    if isinstance(value, bool):
+        return str(value).lower()
     if isinstance(value, int | float):
         return str(value)
     return '""' if value is None else f'"{value}"'

@@ -31,12 +31,14 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Final
 
 from amqpd import __version__, build_kind
+from amqpd.auth.certificates import CertificateLogin
 from amqpd.clock import Clock
 from amqpd.config import Config, ConfigInvalid, Loaded
 from amqpd.logs import set_level, start_logging
 from amqpd.net.garbage import forget_frozen
 from amqpd.net.resources import ResourceWatch
-from amqpd.net.server import ListenFailed, Server
+from amqpd.net.server import Bound, ListenFailed, Server
+from amqpd.net.tls import TLS_KEYS, TlsCertificates, check_tls
 from amqpd.opening import DefinitionsUnreadable, Opened, open_rooms
 from amqpd.process import descriptors_max, open_descriptors
 from amqpd.protocol.control import ConnectionOptions
@@ -57,7 +59,7 @@ EXIT_LOCKED: Final = 75
 EXIT_CONFIG: Final = 78
 
 #: Settings that a reload applies; the others need a restart.
-_RELOADABLE: Final = frozenset({"log.level"})
+_RELOADABLE: Final = frozenset({"log.level", *TLS_KEYS})
 
 Reload = Callable[[], Loaded]
 
@@ -70,7 +72,13 @@ def run(loaded: Loaded, reload: Reload) -> int:
         logger.warning("%s", warning)
     _allow_many_sockets()
     try:
-        return _open_and_serve(loaded, reload)
+        tls = check_tls(loaded)
+        if tls is not None:
+            tls.tell()
+        return _open_and_serve(loaded, reload, tls)
+    except ConfigInvalid as error:
+        logger.error("%s", error)
+        return EXIT_CONFIG
     except AlreadyLocked as error:
         logger.error("%s", error)
         return EXIT_LOCKED
@@ -85,10 +93,10 @@ def run(loaded: Loaded, reload: Reload) -> int:
         return EXIT_UNAVAILABLE
 
 
-def _open_and_serve(loaded: Loaded, reload: Reload) -> int:
+def _open_and_serve(loaded: Loaded, reload: Reload, tls: TlsCertificates | None) -> int:
     port = loaded.config.port
     while True:
-        daemon, exit_code = _serve_once(loaded, reload, port)
+        daemon, exit_code = _serve_once(loaded, reload, tls, port)
         if exit_code != 0 or not daemon.is_app_stopped:
             return exit_code
         if not _wait_stopped(daemon):
@@ -99,10 +107,12 @@ def _open_and_serve(loaded: Loaded, reload: Reload) -> int:
         forget_frozen()
 
 
-def _serve_once(loaded: Loaded, reload: Reload, port: int) -> tuple[Daemon, int]:
+def _serve_once(
+    loaded: Loaded, reload: Reload, tls: TlsCertificates | None, port: int | None
+) -> tuple[Daemon, int]:
     clock = Clock()
     opened = open_rooms(loaded.config, clock.now_ms())
-    daemon = Daemon(opened, loaded, reload, port)
+    daemon = Daemon(opened, loaded, reload, tls, port)
     exit_code = 0
     try:
         with asyncio.Runner() as runner:
@@ -144,9 +154,14 @@ class Daemon:
     """The running process: what it serves, and how it is told to end."""
 
     def __init__(
-        self, opened: Opened, loaded: Loaded, reload: Reload, port: int
+        self,
+        opened: Opened,
+        loaded: Loaded,
+        reload: Reload,
+        tls: TlsCertificates | None,
+        port: int | None,
     ) -> None:
-        #: Where clients connect; 0 until it is known.
+        #: Where clients connect without TLS; 0 until it is known, None: nowhere.
         self.port = port
         #: The node is to wait until it is started again.
         self.is_app_stopped = False
@@ -155,6 +170,7 @@ class Daemon:
         self._opened = opened
         self._loaded = loaded
         self._reload = reload
+        self._tls = tls
         self._server: Server | None = None
         self._exit_code = 0
         self._end = asyncio.Event()
@@ -173,10 +189,14 @@ class Daemon:
             self.port,
             tick_seconds(config),
             self._on_fatal,
+            self._tls,
+            config.tls_port,
         )
         server.ticker.resources = ResourceWatch(self._opened.broker, config.data_dir)
         await server.start()
-        self._server, self.port = server, server.port
+        self._server = server
+        if self.port is not None:
+            self.port = server.port
         try:
             metrics = self._start_metrics(server)
             http = await self._start_http(server)
@@ -188,8 +208,7 @@ class Daemon:
             loop.add_signal_handler(number, self._on_signal, number)
         loop.add_signal_handler(signal.SIGHUP, self._on_reload)
         server.ticker.garbage.start()
-        addresses = [f"{address}:{server.port}" for address in server.addresses]
-        line = start_up_line(config, addresses, self._opened)
+        line = start_up_line(config, server.bound(), self._opened)
         logger.info("%s", line)
         sys.stdout.write(line + "\n")
         sys.stdout.flush()
@@ -271,6 +290,7 @@ class Daemon:
             body_size_max=config.http_max_body_size,
             descriptors=lambda: (open_descriptors(), descriptors_max()),
             ticks=server.ticker,
+            certificate_expires_s=lambda: self._tls and self._tls.expires_s,
         )
         _list_listeners(room, server)
         return room
@@ -342,17 +362,21 @@ class Daemon:
         for key, value, origin in loaded.rows():
             if value != before[key] and key not in _RELOADABLE:
                 logger.warning("%s: %s changes with a restart only", origin, key)
+        if self._tls is not None:
+            self._tls.reload(loaded)
         logger.info("the configuration is reloaded")
 
 
 def _list_listeners(room: Room, server: Server) -> None:
     """Say in the API where clients can connect now."""
-    from amqpd.http.room import Listener
+    from amqpd.http.room import AMQP, AMQP_TLS, Listener
 
-    addresses = server.bound_addresses()
-    amqp = [Listener("amqp", address, server.port) for address in addresses]
+    amqp = [
+        Listener(AMQP_TLS if bound.is_tls else AMQP, bound.address, bound.port)
+        for bound in server.bound()
+    ]
     room.listeners[:] = amqp + [
-        each for each in room.listeners if each.protocol != "amqp"
+        each for each in room.listeners if each.protocol not in (AMQP, AMQP_TLS)
     ]
 
 
@@ -366,6 +390,10 @@ def connection_options(config: Config) -> ConnectionOptions:
         channel_max=config.channel_max,
         heartbeat_s=config.heartbeat_s,
         loopback_users=frozenset(config.loopback_users),
+        mechanisms=config.auth_mechanisms,
+        certificate_login=CertificateLogin(
+            config.tls_login_from, config.tls_login_san_type, config.tls_login_san_index
+        ),
     )
     return ConnectionOptions(
         handshake, config.max_message_size, config.handshake_timeout_ms
@@ -381,11 +409,11 @@ def tick_seconds(config: Config) -> float:
     return max(seconds, 1.0) if config.store_sync == "off" else seconds
 
 
-def start_up_line(config: Config, addresses: list[str], opened: Opened) -> str:
+def start_up_line(config: Config, bound: list[Bound], opened: Opened) -> str:
     """Return the one line that standard output gets."""
     return (
         f"Server startup complete; amqpd {__version__} ({build_kind()}) listens on"
-        f" {', '.join(addresses)}; data in {config.data_dir};"
+        f" {', '.join(map(str, bound))}; data in {config.data_dir};"
         f" {opened.queue_count} queues and {opened.message_count} messages recovered"
     )
 

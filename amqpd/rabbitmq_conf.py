@@ -5,7 +5,8 @@ our settings; all others are given back by name, so that nobody believes a limit
 certificate is in force that is not. Values may hold `$(NAME)`, an environment variable.
 
 One difference must be kept in mind: RabbitMQ's `listeners.tcp.default = 5672` listens
-on every interface, and it does so here when it is written in the file.
+on every interface, and it does so here when it is written in the file. With and without
+TLS we listen on the same addresses, each on one port.
 """
 
 from __future__ import annotations
@@ -35,6 +36,14 @@ _SAME: Final = {
     "management.tcp.port": "http.port",
     "max_message_size": "max_message_size",
     "prometheus.tcp.port": "prometheus.port",
+    "ssl_cert_login_from": "tls.login_from",
+    "ssl_cert_login_san_index": "tls.login_san_index",
+    "ssl_cert_login_san_type": "tls.login_san_type",
+    "ssl_options.cacertfile": "tls.ca",
+    "ssl_options.certfile": "tls.cert",
+    "ssl_options.fail_if_no_peer_cert": "tls.require_client_cert",
+    "ssl_options.keyfile": "tls.key",
+    "ssl_options.password": "tls.key_password",
     "total_memory_available_override_value": "memory.available",
     "vm_memory_high_watermark.absolute": "memory.high_watermark",
 }
@@ -53,6 +62,11 @@ _SHARES: Final = {
 _ALREADY_SO: Final = {
     "definitions.import_backend": "local_filesystem",
     "log.console": "true",
+    "ssl_handshake_timeout": "5000",
+    "ssl_options.client_renegotiation": "false",
+    "ssl_options.honor_cipher_order": "true",
+    "ssl_options.honor_ecc_order": "true",
+    "ssl_options.secure_renegotiate": "true",
     "vm_memory_calculation_strategy": "rss",
     "tcp_listen_options.nodelay": "true",
 }
@@ -66,6 +80,20 @@ _LEVELS: Final = {
     "none": "error",
 }
 _FORMATS: Final = {"json": "json", "plaintext": "text"}
+_VERIFY: Final = {"verify_peer": "peer", "verify_none": "none"}
+_VERSIONS: Final = {"tlsv1.2": "1.2", "tlsv1.3": "1.3"}
+_MECHANISMS: Final = ("PLAIN", "AMQPLAIN", "EXTERNAL")
+#: TLS 1.3 has ciphers of its own, which OpenSSL always offers.
+_TLS_13_CIPHER: Final = "TLS_"
+#: Keys that stand for one setting together.
+_GROUPS: Final = (
+    "auth_mechanisms.",
+    "listeners.ssl",
+    "listeners.tcp",
+    "loopback_users",
+    "ssl_options.ciphers.",
+    "ssl_options.versions.",
+)
 _EVERYWHERE: Final = ("0.0.0.0", "::")
 _LINE: Final = re.compile(r"^\s*([A-Za-z0-9_.*-]+)\s*=\s*(.*?)\s*$")
 _VARIABLE: Final = re.compile(r"\$\(([A-Za-z_][A-Za-z0-9_]*)\)")
@@ -105,22 +133,22 @@ def read_rabbitmq_conf(text: str, environment: Mapping[str, str]) -> RabbitmqCon
         LineInvalid: a line is no `key = value`, or names a variable that is not set.
     """
     conf = RabbitmqConf()
-    listeners: list[Entry] = []
-    loopback: list[Entry] = []
+    groups: dict[str, list[Entry]] = {group: [] for group in _GROUPS}
     for line, raw in enumerate(text.splitlines(), start=1):
         if not raw.strip() or raw.lstrip().startswith("#"):
             continue
         entry = _split(raw, line, environment)
-        if entry.key.startswith("listeners.tcp."):
-            listeners.append(entry)
-        elif entry.key == "loopback_users" or entry.key.startswith("loopback_users."):
-            loopback.append(entry)
-        else:
+        group = next((each for each in _GROUPS if entry.key.startswith(each)), None)
+        if group is None:
             _map(entry, conf)
-    if listeners:
-        conf.entries += _listeners(listeners)
-    if loopback:
-        conf.entries.append(_loopback_users(loopback))
+        else:
+            groups[group].append(entry)
+    conf.entries += _listeners(groups["listeners.tcp"], groups["listeners.ssl"])
+    if groups["loopback_users"]:
+        conf.entries.append(_loopback_users(groups["loopback_users"]))
+    conf.entries += _versions(groups["ssl_options.versions."], conf)
+    conf.entries += _ciphers(groups["ssl_options.ciphers."], conf)
+    conf.entries += _mechanisms(groups["auth_mechanisms."], conf)
     return conf
 
 
@@ -153,6 +181,8 @@ def _map(entry: Entry, conf: RabbitmqConf) -> None:
         conf.entries.append(Entry("log.level", level, entry.line))
     elif entry.key == "log.console.formatter":
         conf.entries.append(Entry("log.format", _word(entry, _FORMATS), entry.line))
+    elif entry.key == "ssl_options.verify":
+        conf.entries.append(Entry("tls.verify", _word(entry, _VERIFY), entry.line))
     elif _ALREADY_SO.get(entry.key) != entry.text:
         conf.unknown.append((entry.key, entry.line))
 
@@ -165,8 +195,32 @@ def _word(entry: Entry, words: Mapping[str, str]) -> str:
         raise LineInvalid(entry.key, entry.line, text) from None
 
 
-def _listeners(entries: list[Entry]) -> list[Entry]:
-    """Return host and port; every listener must be on the same port."""
+def _listeners(tcp: list[Entry], tls: list[Entry]) -> list[Entry]:
+    """Return host and ports; every listener of a kind must be on the same port."""
+    settings: list[Entry] = []
+    hosts: list[str] = []
+    for entries, key, none in ((tcp, "port", "none"), (tls, "tls.port", "0")):
+        if not entries:
+            continue
+        line = entries[0].line
+        if [entry.text for entry in entries] == ["none"]:
+            settings.append(Entry(key, none, line))
+            continue
+        found, port = _addresses(entries)
+        if hosts and set(found) != set(hosts):
+            text = (
+                f"is on {', '.join(found)}; amqpd listens on the same addresses with "
+                f"and without TLS, here {', '.join(hosts)}"
+            )
+            raise LineInvalid(entries[0].key, line, text)
+        if not hosts:
+            settings.append(Entry("host", ",".join(found), line))
+        hosts = found
+        settings.append(Entry(key, port, line))
+    return settings
+
+
+def _addresses(entries: list[Entry]) -> tuple[list[str], str]:
     hosts: list[str] = []
     ports: list[str] = []
     for entry in entries:
@@ -176,10 +230,42 @@ def _listeners(entries: list[Entry]) -> list[Entry]:
         if port != ports[0]:
             text = f"is on port {port}; amqpd listens on one port, here {ports[0]}"
             raise LineInvalid(entry.key, entry.line, text)
-    line = entries[0].line
     # A name may be said twice: by number and by default.
-    hosts = list(dict.fromkeys(hosts))
-    return [Entry("host", ",".join(hosts), line), Entry("port", ports[0], line)]
+    return list(dict.fromkeys(hosts)), ports[0]
+
+
+def _versions(entries: list[Entry], conf: RabbitmqConf) -> list[Entry]:
+    """Return the lowest and the highest version of TLS that is wanted."""
+    known = [entry for entry in entries if entry.text in _VERSIONS]
+    conf.unknown += [(each.key, each.line) for each in entries if each not in known]
+    if not known:
+        return []
+    versions = sorted(_VERSIONS[entry.text] for entry in known)
+    line = known[0].line
+    return [
+        Entry("tls.min_version", versions[0], line),
+        Entry("tls.max_version", versions[-1], line),
+    ]
+
+
+def _ciphers(entries: list[Entry], conf: RabbitmqConf) -> list[Entry]:
+    """Return the ciphers of TLS 1.2."""
+    known = [entry for entry in entries if not entry.text.startswith(_TLS_13_CIPHER)]
+    conf.unknown += [(each.key, each.line) for each in entries if each not in known]
+    return _joined("tls.ciphers", known)
+
+
+def _mechanisms(entries: list[Entry], conf: RabbitmqConf) -> list[Entry]:
+    """Return the ways to log in that there are here, too."""
+    known = [entry for entry in entries if entry.text in _MECHANISMS]
+    conf.unknown += [(each.key, each.line) for each in entries if each not in known]
+    return _joined("auth_mechanisms", known)
+
+
+def _joined(key: str, entries: list[Entry]) -> list[Entry]:
+    if not entries:
+        return []
+    return [Entry(key, ",".join(entry.text for entry in entries), entries[0].line)]
 
 
 def _loopback_users(entries: list[Entry]) -> Entry:

@@ -62,6 +62,36 @@ class Integer:
 
 
 @dataclass(frozen=True)
+class Port:
+    """A port that clients connect to, or the word none: nobody listens."""
+
+    def from_text(self, text: str) -> int | None:
+        """Return the port in `text`; None for none."""
+        return None if text == _NONE else Integer(0, 65535).from_text(text)
+
+    def from_toml(self, value: object) -> int | None:
+        """Return the port; None for the text "none"."""
+        return None if value == _NONE else Integer(0, 65535).from_toml(value)
+
+
+@dataclass(frozen=True)
+class Boolean:
+    """Yes or no."""
+
+    def from_text(self, text: str) -> bool:
+        """Return whether `text` is true."""
+        if text not in ("true", "false"):
+            raise ValueInvalid(f"must be true or false, not {text!r}")
+        return text == "true"
+
+    def from_toml(self, value: object) -> bool:
+        """Return `value` if it is true or false."""
+        if not isinstance(value, bool):
+            raise ValueInvalid(f"must be true or false, not {value!r}")
+        return value
+
+
+@dataclass(frozen=True)
 class Text:
     """Any text that is not empty."""
 
@@ -100,6 +130,8 @@ class TextList:
     """Several texts: a list in TOML, separated by commas elsewhere."""
 
     may_be_empty: bool
+    #: Which texts they may be; none: any.
+    words: tuple[str, ...] = ()
 
     def from_text(self, text: str) -> tuple[str, ...]:
         """Return what stands between the commas; empty text is an empty list."""
@@ -116,6 +148,8 @@ class TextList:
             raise ValueInvalid(f"must be a list of texts, not {value!r}")
         if not items and not self.may_be_empty:
             raise ValueInvalid("must not be empty")
+        for item in items if self.words else ():
+            Choice(self.words).from_toml(item)
         return tuple(items)
 
 
@@ -194,6 +228,7 @@ _UNITS: Final = {
     "tib": 2**40,
     "tb": 10**12,
 }
+_NONE: Final = "none"
 _AMOUNT: Final = re.compile(
     r"(\d+(?:\.\d+)?)\s*(k|kib|kb|m|mib|mb|g|gib|gb|t|tib|tb)?", re.IGNORECASE
 )
@@ -207,6 +242,13 @@ def _default_data_dir() -> Path:
 
 
 _MIB: Final = 1024 * 1024
+_SASL: Final = ("PLAIN", "AMQPLAIN", "EXTERNAL")
+_LOGIN_FROM: Final = (
+    "distinguished_name",
+    "common_name",
+    "subject_alternative_name",
+)
+_TLS_VERSIONS: Final = ("1.2", "1.3")
 
 #: Defaults are RabbitMQ's but for: `host` (it listens everywhere), the smallest frame
 #: (8192 since 4.1, which locks out older clients) and `max_message_size` (16 MiB since
@@ -216,7 +258,7 @@ SETTINGS: Final = (
     Setting("data_dir", FilePath(), _default_data_dir()),
     Setting("cluster_name", Text(), f"amqpd@{os.uname().nodename}"),
     Setting("host", TextList(may_be_empty=False), ("localhost",)),
-    Setting("port", Integer(0, 65535), 5672),
+    Setting("port", Port(), 5672),
     Setting("frame_max", Integer(4096, 16 * _MIB), 131072),
     Setting("channel_max", Integer(0, 65535), 2047),
     Setting("channel_max_per_node", Integer(0, 1 << 40), None),
@@ -229,10 +271,24 @@ SETTINGS: Final = (
     Setting("default_pass", Text(), "guest", is_secret=True),
     Setting("default_vhost", Text(), "/"),
     Setting("loopback_users", TextList(may_be_empty=True), ("guest",)),
+    Setting("auth_mechanisms", TextList(may_be_empty=False, words=_SASL), _SASL),
     Setting("password_hashing", Choice(("argon2id", "sha256", "sha512")), "argon2id"),
     Setting("load_definitions", FilePath(), None),
     Setting("log.level", Choice(("debug", "info", "warning", "error")), "info"),
     Setting("log.format", Choice(("text", "json")), "text"),
+    Setting("tls.port", Integer(0, 65535), 0),
+    Setting("tls.cert", FilePath(), None),
+    Setting("tls.key", FilePath(), None),
+    Setting("tls.key_password", Text(), None, is_secret=True),
+    Setting("tls.ca", FilePath(), None),
+    Setting("tls.verify", Choice(("none", "peer")), "none"),
+    Setting("tls.require_client_cert", Boolean(), False),
+    Setting("tls.min_version", Choice(_TLS_VERSIONS), "1.2"),
+    Setting("tls.max_version", Choice(_TLS_VERSIONS), "1.3"),
+    Setting("tls.ciphers", TextList(may_be_empty=True), ()),
+    Setting("tls.login_from", Choice(_LOGIN_FROM), "distinguished_name"),
+    Setting("tls.login_san_type", Choice(("dns", "ip", "email", "uri")), "dns"),
+    Setting("tls.login_san_index", Integer(0, 1000), 0),
     Setting("http.port", Integer(0, 65535), 15672),
     Setting("http.max_body_size", Integer(1024, 512 * _MIB), 20_000_000),
     Setting("prometheus.port", Integer(0, 65535), 15692),

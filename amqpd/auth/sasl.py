@@ -2,10 +2,12 @@
 
     PLAIN       authzid NUL user NUL password                 authzid is ignored
     AMQPLAIN    a field table without its length: LOGIN S, PASSWORD S
+    EXTERNAL    nothing: the certificate of the TLS connection says it all
 
-Both say everything in one response, so there is no challenge and no state. Who the user
-is and whether the password is right is asked elsewhere. Bytes that are no UTF-8 survive
-as surrogate escapes: old clients send Latin-1 passwords, and hashes are made of bytes.
+Each says everything in one response, so there is no challenge and no state. Who the
+user is and whether the password is right is asked elsewhere. Bytes that are no UTF-8
+survive as surrogate escapes: old clients send Latin-1 passwords, and hashes are made of
+bytes.
 """
 
 from typing import Final
@@ -13,8 +15,10 @@ from typing import Final
 from amqpd.wire.errors import SyntaxMalformed
 from amqpd.wire.tables import Table, decode_table
 
-#: As connection.start offers them.
-MECHANISMS: Final = "PLAIN AMQPLAIN"
+EXTERNAL: Final = "EXTERNAL"
+
+#: As connection.start offers them; EXTERNAL only to who has shown a certificate.
+MECHANISMS: Final = ("PLAIN", "AMQPLAIN", EXTERNAL)
 
 
 class MechanismUnknown(Exception):
@@ -32,14 +36,19 @@ def credentials(mechanism: str, response: bytes) -> tuple[str, str]:
     """Return the user name and the password in `response`.
 
     Raises:
-        MechanismUnknown: see MECHANISMS.
+        MechanismUnknown: it is none with a password.
         ResponseMalformed: it cannot be taken apart.
     """
     if mechanism == "PLAIN":
         return _plain(response)
     if mechanism == "AMQPLAIN":
         return _amqplain(response)
-    raise MechanismUnknown(f"unknown authentication mechanism '{mechanism}'")
+    raise unknown(mechanism)
+
+
+def unknown(mechanism: str) -> MechanismUnknown:
+    """The refusal of a mechanism that was not offered."""
+    return MechanismUnknown(f"unknown authentication mechanism '{mechanism}'")
 
 
 def _plain(response: bytes) -> tuple[str, str]:

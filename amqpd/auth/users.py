@@ -103,6 +103,27 @@ class UserRegistry:
         user = self._users.get(name)
         if user is None or not user.password_hash:
             raise invalid_credentials(name)
-        if not from_loopback and name in loopback_users:
-            raise LoginRefused(name, f"user '{name}' can only connect via localhost")
+        _check_origin(name, from_loopback, loopback_users)
         return user
+
+    def certified(
+        self, name: str, from_loopback: bool, loopback_users: frozenset[str]
+    ) -> User:
+        """Return the user whom a verified certificate names; no password is needed.
+
+        Raises:
+            LoginRefused: there is no such user, or it may only come from this machine.
+        """
+        user = self._users.get(name)
+        if user is None:
+            text = f"there is no user '{_shown(name)}', whom the certificate names"
+            raise LoginRefused(name, text)
+        _check_origin(name, from_loopback, loopback_users)
+        return user
+
+
+def _check_origin(
+    name: str, from_loopback: bool, loopback_users: frozenset[str]
+) -> None:
+    if not from_loopback and name in loopback_users:
+        raise LoginRefused(name, f"user '{name}' can only connect via localhost")

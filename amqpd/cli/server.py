@@ -1,10 +1,11 @@
 """The command `amqpd`: serve, look at the configuration, ask whether it is alive.
 
     amqpd serve [--config FILE] [--data-dir DIR] [--host HOST]... [--port PORT]
+                [--tls-port PORT] [--tls-cert FILE] [--tls-key FILE] [--tls-ca FILE]
                 [--http-port PORT] [--prometheus-port PORT]
                 [--log-level LEVEL] [--log-format FORMAT]
     amqpd config check|show [the same flags]
-    amqpd ping [--host HOST] [--port PORT]
+    amqpd ping [--host HOST] [--port PORT] [--tls]
     amqpd store inspect|verify|repair DIR
     amqpd bench [--url URL] [--verify] ...
 
@@ -35,7 +36,11 @@ EXIT_UNAVAILABLE: Final = 69
 _FLAGS: Final = {
     "data_dir": "where messages and metadata are kept",
     "host": "address to listen on, may be repeated; localhost is 127.0.0.1 and ::1",
-    "port": "port to listen on; 0 takes a free one",
+    "port": "port to listen on; 0 takes a free one, none is none",
+    "tls.port": "port to listen on with TLS, on the same addresses; 0 is none",
+    "tls.cert": "its certificate, and what it was signed with: a PEM file",
+    "tls.key": "the key of the certificate, if it is in another file",
+    "tls.ca": "whose certificates of clients are believed (see tls.verify)",
     "http.port": "port of the management API, on the same addresses; 0 is none",
     "prometheus.port": "port of /metrics, on the same addresses; 0 is none",
     "log.level": "the least important record that is written",
@@ -57,7 +62,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _bench(words[1:])
     said = _parser().parse_args(words)
     if said.command == "ping":
-        return _ping(said.host, said.port)
+        return _ping(said.host, said.port, said.tls)
     if said.command == "store":
         return _store(said)
     try:
@@ -95,6 +100,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     ping.add_argument("--host", default="127.0.0.1")
     ping.add_argument("--port", type=int, default=BY_KEY["port"].default)
+    ping.add_argument("--tls", action="store_true", help="the port is one with TLS")
     # For the list of commands; its flags are only looked at by itself.
     commands.add_parser("bench", help="measure and verify a broker", add_help=False)
     _add_store(commands.add_parser("store", help="see to a broker's data directory"))
@@ -145,25 +151,33 @@ def _show(loaded: Loaded) -> int:
     value_width = max(len(value) for _, value, _ in rows)
     for key, value, origin in rows:
         print(f"{key:{key_width}} = {value:{value_width}}  # {origin}")
-    return _warn(loaded)
+    return _warn(loaded.warnings)
 
 
 def _check(loaded: Loaded) -> int:
+    # Only here: it takes as long as everything else.
+    from amqpd.net.tls import check_tls
+
+    try:
+        tls = check_tls(loaded)
+    except ConfigInvalid as error:
+        print(f"amqpd: {error}", file=sys.stderr)
+        return EXIT_CONFIG
     print("The configuration can be used.")
-    return _warn(loaded)
+    return _warn((*loaded.warnings, *(tls.warnings if tls else ())))
 
 
-def _warn(loaded: Loaded) -> int:
-    for warning in loaded.warnings:
+def _warn(warnings: Sequence[str]) -> int:
+    for warning in warnings:
         print(f"amqpd: {warning}", file=sys.stderr)
     return 0
 
 
-def _ping(host: str, port: int) -> int:
+def _ping(host: str, port: int, is_tls: bool) -> int:
     from amqpd.cli.ping import NoAnswer, ping
 
     try:
-        ping(host, port)
+        ping(host, port, is_tls=is_tls)
     except NoAnswer as error:
         print(f"amqpd: {error}", file=sys.stderr)
         return EXIT_UNAVAILABLE

@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
+from typing import Final, Protocol
 
 from amqpd.broker.broker import Broker
 from amqpd.broker.clients.secret_checks import SecretChecks
@@ -18,10 +18,13 @@ from amqpd.broker.queues.queue import Queue
 from amqpd.http.kept_texts import KeptTexts
 from amqpd.http.node_port import NodePort
 
+AMQP: Final = "amqp"
+AMQP_TLS: Final = "amqp/ssl"
+
 
 @dataclass(frozen=True)
 class Listener:
-    """An address that is listened on; `protocol` is amqp, http, http/prometheus..."""
+    """An address that is listened on; `protocol` is amqp, amqp/ssl, http..."""
 
     protocol: str
     address: str
@@ -76,6 +79,9 @@ class Room:
     descriptors: Callable[[], tuple[int, int]]
     #: Turns and waits, for the metrics.
     ticks: Ticks
+    #: When the certificate of the listeners ends, in seconds since the epoch; None:
+    #: there is none, or it is not known.
+    certificate_expires_s: Callable[[], float | None] = lambda: None
     listeners: list[Listener] = field(default_factory=list)
     #: Of all that is said of queues in lists.
     queue_texts: KeptTexts[Queue] = field(

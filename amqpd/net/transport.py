@@ -11,10 +11,12 @@ import logging
 import socket
 from collections.abc import Callable
 from ipaddress import ip_address
-from typing import Any, Final, cast
+from typing import Final, cast
 
 from amqpd.broker.errors import AmqpError
+from amqpd.net.peer_names import connection_name
 from amqpd.net.ticker import Ticker
+from amqpd.net.tls_protocol import tls_peer
 from amqpd.protocol.connection import Connection
 from amqpd.protocol.output import Output
 
@@ -67,14 +69,15 @@ class ClientTransport(asyncio.BufferedProtocol):
             return
         accepted.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         peer = transport.get_extra_info("peername")
-        here = transport.get_extra_info("sockname")
-        name = f"{_address(peer)} -> {_address(here)}"
         output = Output(self._ticker.outputs)
         output.sink = self
         is_loopback = peer is not None and ip_address(peer[0]).is_loopback
         self.connection = self._make_connection(
-            output, name, is_loopback, self._ticker.now_ms()
+            output, connection_name(transport), is_loopback, self._ticker.now_ms()
         )
+        secured = transport.get_extra_info("ssl_object")
+        if secured is not None:
+            self.connection.control.handshake.tls_peer = tls_peer(secured)
         self._members.add(self)
 
     def get_buffer(self, sizehint: int) -> memoryview:
@@ -199,11 +202,3 @@ class ClientTransport(asyncio.BufferedProtocol):
         self.connection = None
         self._transport = None
         self._ticker.wake()
-
-
-def _address(name: Any) -> str:
-    """`ip:port`, as RabbitMQ names connections."""
-    if not name:
-        return "unknown"
-    host, port = name[0], name[1]
-    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"

@@ -14,6 +14,7 @@ from mypy_extensions import i64
 from pamqp import commands
 from pamqp.base import Frame
 
+from amqpd.auth.tls_peer import tls_facts
 from amqpd.auth.users import User
 from amqpd.broker.broker import Broker
 from amqpd.broker.errors import (
@@ -53,6 +54,10 @@ OPEN: Final = 0x000A0028
 CLOSE: Final = 0x000A0032
 CLOSE_OK: Final = 0x000A0033
 UPDATE_SECRET: Final = 0x000A0046
+
+# How others begin, for the log: whoever connects to the wrong port is to find that out.
+TLS_CLIENT_HELLO: Final = b"\x16\x03"
+HTTP_REQUESTS: Final = (b"GET ", b"HEAD ", b"POST ", b"PUT ")
 
 NEVER_MS: Final[i64] = 1 << 62
 
@@ -121,7 +126,7 @@ class Control:
         """The first eight octets came."""
         if header not in ACCEPTED_PROTOCOL_HEADERS:
             self._output.writer().write(PROTOCOL_HEADER)
-            self._end(Event.LOST_TRUST, f"not AMQP 0-9-1: it began with {header!r}")
+            self._end(Event.LOST_TRUST, _described(header))
             return
         self.state = advance(self.state, Event.RECEIVED_PROTOCOL_HEADER)
         self._send(self.handshake.start())
@@ -266,6 +271,8 @@ class Control:
             "protocol": "{0,9,1}",
             "auth_mechanism": self.handshake.mechanism,
         }
+        for key, value in tls_facts(self.handshake.tls_peer).items():
+            headers[key] = "" if value is None else value
         if error:
             headers["error"] = error
         self._broker.events.tell(f"user.authentication.{outcome}", headers)
@@ -357,6 +364,15 @@ class Control:
 
     def _send(self, method: Frame) -> None:
         self._output.writer().write(encode_method(0, method))
+
+
+def _described(header: bytes) -> str:
+    """Say what a client speaks that does not speak AMQP 0-9-1."""
+    if header.startswith(TLS_CLIENT_HELLO):
+        return "not AMQP 0-9-1 but TLS: it came to the port that is without TLS"
+    if header.startswith(HTTP_REQUESTS):
+        return f"not AMQP 0-9-1 but HTTP: it began with {header!r}"
+    return f"not AMQP 0-9-1: it began with {header!r}"
 
 
 def _secret_refused() -> NotAllowed:

@@ -24,6 +24,8 @@ from typing import Final, final
 from pamqp import commands, common
 
 from amqpd.auth import sasl
+from amqpd.auth.certificates import BY_DISTINGUISHED_NAME, CertificateLogin
+from amqpd.auth.tls_peer import TlsPeer
 from amqpd.auth.users import (
     DEFAULT_LOOPBACK_USERS,
     LoginRefused,
@@ -84,6 +86,9 @@ class HandshakeOptions:
     channel_max: int = 2047
     heartbeat_s: int = 60
     loopback_users: frozenset[str] = DEFAULT_LOOPBACK_USERS
+    mechanisms: tuple[str, ...] = sasl.MECHANISMS
+    #: What in a client's certificate is the name of the user.
+    certificate_login: CertificateLogin = BY_DISTINGUISHED_NAME
 
 
 @final
@@ -117,6 +122,8 @@ class Handshake:
         # Who it would be if the password is right.
         self._candidate: User | None = None
         self._peer_is_loopback = peer_is_loopback
+        #: None: there is no TLS. Whoever accepts the connection says it.
+        self.tls_peer: TlsPeer | None = None
         self.client_properties: Table = {}
         self.capabilities = ClientCapabilities({})
         self.connection_name = ""
@@ -134,9 +141,19 @@ class Handshake:
             version_major=0,
             version_minor=9,
             server_properties=server_properties(self._options),
-            mechanisms=sasl.MECHANISMS,
+            mechanisms=" ".join(self._mechanisms()),
             locales="en_US",
         )
+
+    def _mechanisms(self) -> list[str]:
+        """The ways to log in that this client is offered."""
+        peer = self.tls_peer
+        has_certificate = peer is not None and peer.certificate is not None
+        return [
+            mechanism
+            for mechanism in self._options.mechanisms
+            if has_certificate or mechanism != sasl.EXTERNAL
+        ]
 
     def on_start_ok(
         self, method: commands.Connection.StartOk, waiter: SecretWaiter
@@ -222,6 +239,11 @@ class Handshake:
         self, mechanism: str, response: bytes, waiter: SecretWaiter
     ) -> bool | None:
         try:
+            if mechanism not in self._mechanisms():
+                raise sasl.unknown(mechanism)
+            if mechanism == sasl.EXTERNAL:
+                self._candidate = self._certified()
+                return True
             name, password = sasl.credentials(mechanism, response)
             self._candidate = self._users.candidate(
                 name, self._peer_is_loopback, self._options.loopback_users
@@ -234,6 +256,18 @@ class Handshake:
         except LoginRefused as refused:
             raise self._login_failed(refused) from None
         return self._checks.ask(self._candidate, password, waiter)
+
+    def _certified(self) -> User:
+        """Return the user whom the client's certificate names."""
+        peer, options = self.tls_peer, self._options
+        assert peer is not None and peer.certificate is not None
+        name = options.certificate_login.name_in(peer.certificate)
+        if not name:
+            source = options.certificate_login.source.replace("_", " ")
+            raise LoginRefused(name, f"the certificate has no {source}")
+        return self._users.certified(
+            name, self._peer_is_loopback, options.loopback_users
+        )
 
     def _login_failed(self, refused: LoginRefused) -> LoginFailed:
         mechanism = self.mechanism

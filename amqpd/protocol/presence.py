@@ -98,6 +98,7 @@ class Presence(OpenConnection):
             bytes_received=int(self._connection.bytes_in),
             bytes_sent=int(self._output.sent),
             bytes_waiting=int(self._output.in_transport),
+            tls_peer=handshake.tls_peer,
         )
 
     def channel_facts(self) -> list[ChannelFacts]:

@@ -152,3 +152,12 @@ def test_the_rows_show_every_value_but_secrets() -> None:
     assert rows["host"] == '["localhost"]'
     assert rows["load_definitions"] == '""'
     assert "guest" not in rows["default_pass"]
+
+
+def test_what_is_not_set_is_not_covered_and_no_port_is_none() -> None:
+    loaded = load(None, {"AMQPD_TLS_REQUIRE_CLIENT_CERT": "true"}, {"port": "none"})
+    shown = {key: value for key, value, _ in loaded.rows()}
+    assert shown["tls.key_password"] == '""'
+    assert shown["tls.require_client_cert"] == "true"
+    assert shown["port"] == '"none"'
+    assert loaded.config.port is None

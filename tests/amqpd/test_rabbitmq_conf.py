@@ -39,6 +39,35 @@ def settings(conf: RabbitmqConf) -> dict[str, str]:
         ("disk_free_limit.absolute = 1GiB", {"disk.free_limit": "1GiB"}),
         ("disk_free_limit.relative = 2", {"disk.free_limit": "2.0"}),
         ("total_memory_available_override_value = 1G", {"memory.available": "1G"}),
+        ("ssl_options.cacertfile = /ca.pem", {"tls.ca": "/ca.pem"}),
+        ("ssl_options.certfile = /c.pem", {"tls.cert": "/c.pem"}),
+        ("ssl_options.keyfile = /c.key", {"tls.key": "/c.key"}),
+        ("ssl_options.password = $(SECRET)", {"tls.key_password": "s3cret"}),
+        ("ssl_options.verify = verify_peer", {"tls.verify": "peer"}),
+        ("ssl_options.verify = verify_none", {"tls.verify": "none"}),
+        (
+            "ssl_options.fail_if_no_peer_cert = true",
+            {"tls.require_client_cert": "true"},
+        ),
+        (
+            "ssl_options.versions.1 = tlsv1.3\nssl_options.versions.2 = tlsv1.2",
+            {"tls.min_version": "1.2", "tls.max_version": "1.3"},
+        ),
+        (
+            "ssl_options.versions.1 = tlsv1.2",
+            {"tls.min_version": "1.2", "tls.max_version": "1.2"},
+        ),
+        (
+            "ssl_options.ciphers.1 = A-SHA\nssl_options.ciphers.2 = B-SHA",
+            {"tls.ciphers": "A-SHA,B-SHA"},
+        ),
+        ("ssl_cert_login_from = common_name", {"tls.login_from": "common_name"}),
+        ("ssl_cert_login_san_type = email", {"tls.login_san_type": "email"}),
+        ("ssl_cert_login_san_index = 1", {"tls.login_san_index": "1"}),
+        (
+            "auth_mechanisms.1 = EXTERNAL\nauth_mechanisms.2 = PLAIN",
+            {"auth_mechanisms": "EXTERNAL,PLAIN"},
+        ),
     ],
 )
 def test_a_known_key_becomes_our_setting(line: str, expected: dict[str, str]) -> None:
@@ -64,6 +93,50 @@ def test_a_known_key_becomes_our_setting(line: str, expected: dict[str, str]) ->
 def test_a_listener_is_an_address_and_a_port(text: str, host: str, port: str) -> None:
     conf = read_rabbitmq_conf(text, {})
     assert settings(conf) == {"host": host, "port": port}
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("listeners.ssl.default = 5671", {"host": "0.0.0.0,::", "tls.port": "5671"}),
+        (
+            "listeners.tcp.default = 5672\nlisteners.ssl.default = 5671",
+            {"host": "0.0.0.0,::", "port": "5672", "tls.port": "5671"},
+        ),
+        (
+            "listeners.tcp = none\nlisteners.ssl.1 = 10.0.0.1:5671",
+            {"host": "10.0.0.1", "port": "none", "tls.port": "5671"},
+        ),
+        ("listeners.ssl = none", {"tls.port": "0"}),
+    ],
+)
+def test_a_listener_with_tls_has_its_port_on_the_same_addresses(
+    text: str, expected: dict[str, str]
+) -> None:
+    assert settings(read_rabbitmq_conf(text, {})) == expected
+
+
+def test_listeners_on_other_addresses_with_tls_are_refused() -> None:
+    text = "listeners.tcp.1 = 127.0.0.1:5672\nlisteners.ssl.default = 5671"
+    with pytest.raises(LineInvalid, match=r"is on 0\.0\.0\.0, ::; amqpd") as caught:
+        read_rabbitmq_conf(text, {})
+    assert (caught.value.key, caught.value.line) == ("listeners.ssl.default", 2)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "ssl_options.depth = 2",
+        "ssl_options.versions.1 = tlsv1.1",
+        "ssl_options.ciphers.1 = TLS_AES_256_GCM_SHA384",
+        "ssl_options.honor_cipher_order = false",
+        "auth_mechanisms.1 = ANONYMOUS",
+    ],
+)
+def test_what_is_unknown_of_tls_and_logins_is_given_back(line: str) -> None:
+    conf = read_rabbitmq_conf(line, {})
+    assert conf.entries == []
+    assert conf.unknown == [(line.partition(" ")[0], 1)]
 
 
 def test_listeners_on_two_ports_are_refused() -> None:
@@ -112,6 +185,7 @@ def test_a_key_that_asks_for_the_opposite_of_what_is_so_is_unknown() -> None:
         ("default_pass = $(NOWHERE)", "names the variable NOWHERE, which is not set"),
         ("log.console.level = loud", "must be one of debug"),
         ("loopback_users = all", "must be none"),
+        ("ssl_options.verify = maybe", "must be one of verify_peer, verify_none"),
         ("loopback_users.guest = maybe", "must be one of true, false"),
     ],
 )

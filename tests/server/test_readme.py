@@ -26,6 +26,7 @@ OF_THE_MACHINE: Final = {
     *("data_dir", "cluster_name", "load_definitions"),
     "memory.total_budget",
     "memory.available",
+    *("tls.cert", "tls.key", "tls.key_password", "tls.ca"),
     *("connection_max", "channel_max_per_node", "consumer_max_per_channel"),
 }
 

@@ -17,6 +17,7 @@ It knows nothing about which answer is right: that is what the tests say.
 from __future__ import annotations
 
 import socket
+import ssl
 import struct
 from dataclasses import dataclass, replace
 from types import TracebackType
@@ -186,12 +187,18 @@ ALL_CAPABILITIES: Final = (
 class RawClient:
     """A socket to a broker; see the module's docstring."""
 
-    def __init__(self, endpoint: Endpoint, timeout_s: float = TIMEOUT_S) -> None:
+    def __init__(
+        self,
+        endpoint: Endpoint,
+        timeout_s: float = TIMEOUT_S,
+        tls: ssl.SSLContext | None = None,
+    ) -> None:
         self.endpoint = endpoint
-        self._socket = socket.create_connection(
-            (endpoint.host, endpoint.port), timeout_s
-        )
-        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        plain = socket.create_connection((endpoint.host, endpoint.port), timeout_s)
+        plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._socket = plain
+        if tls is not None:
+            self._socket = tls.wrap_socket(plain, server_hostname="localhost")
         self._buffer = b""
 
     def __enter__(self) -> Self:

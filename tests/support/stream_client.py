@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import ssl
 from typing import TypeVar
 
 from pamqp import base, commands
@@ -34,14 +35,21 @@ class StreamClient:
         self._frames: list[ReceivedFrame] = []
 
     @staticmethod
-    async def connect(port: int, host: str = "127.0.0.1") -> StreamClient:
-        """A socket on which nothing has been said."""
-        return StreamClient(*await asyncio.open_connection(host, port))
+    async def connect(
+        port: int, host: str = "127.0.0.1", tls: ssl.SSLContext | None = None
+    ) -> StreamClient:
+        """A socket on which nothing has been said, but for TLS."""
+        name = None if tls is None else "localhost"
+        return StreamClient(
+            *await asyncio.open_connection(host, port, ssl=tls, server_hostname=name)
+        )
 
     @staticmethod
-    async def open(port: int, heartbeat: int = 60) -> StreamClient:
+    async def open(
+        port: int, heartbeat: int = 60, tls: ssl.SSLContext | None = None
+    ) -> StreamClient:
         """A connection to the virtual host /, with channel 1."""
-        client = await StreamClient.connect(port)
+        client = await StreamClient.connect(port, tls=tls)
         start_ok = encode_start_ok(b"PLAIN", plain("guest", "guest"), ALL_CAPABILITIES)
         client.send(
             PROTOCOL_HEADER,

@@ -6,6 +6,7 @@ milliseconds since the epoch, sizes are octets since the connection was accepted
 
 from dataclasses import dataclass
 
+from amqpd.auth.tls_peer import TlsPeer
 from amqpd.broker.queues.delivery import Consumer
 from amqpd.broker.queues.queue import Queue
 
@@ -32,6 +33,8 @@ class ConnectionFacts:
     bytes_sent: int
     #: What the kernel has not taken yet.
     bytes_waiting: int
+    #: None: there is no TLS.
+    tls_peer: TlsPeer | None
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ from typing import final
 
 from mypy_extensions import i64, trait
 
+from amqpd.auth.tls_peer import tls_facts
 from amqpd.broker.clients.connection_facts import ChannelFacts, ConnectionFacts
 from amqpd.broker.clients.traffic import Traffic
 from amqpd.broker.errors import AmqpError
@@ -125,7 +126,7 @@ class Connections:
 def _described(connection: OpenConnection) -> Table:
     """What the event of a new connection says."""
     facts = connection.facts()
-    return {
+    headers: Table = {
         "name": facts.name,
         "type": "network",
         "protocol": "{0,9,1}",
@@ -140,3 +141,6 @@ def _described(connection: OpenConnection) -> Table:
         "connected_at": facts.connected_ms,
         "user_who_performed_action": facts.user,
     }
+    for key, value in tls_facts(facts.tls_peer).items():
+        headers[key] = "" if value is None else value
+    return headers

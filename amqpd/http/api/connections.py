@@ -1,13 +1,13 @@
 """Connections: listed, looked at, closed.
 
-Who may not monitor sees their own ones. Rates and certificates are not here: the first
-are statistics', the second come with TLS.
+Who may not monitor sees their own ones. Rates are not here: they are statistics'.
 """
 
 from __future__ import annotations
 
 from typing import Final
 
+from amqpd.auth.tls_peer import tls_facts
 from amqpd.broker.clients.connections import OpenConnection
 from amqpd.broker.errors import ConnectionForced
 from amqpd.http.answer import NO_CONTENT, Answer
@@ -21,17 +21,6 @@ from amqpd.http.tables import as_json
 
 PROTOCOL: Final = "AMQP 0-9-1"
 REASON: Final = "Closed via management plugin"
-
-_NO_TLS: Final[Facts] = {
-    "ssl": False,
-    "ssl_protocol": None,
-    "ssl_key_exchange": None,
-    "ssl_cipher": None,
-    "ssl_hash": None,
-    "peer_cert_subject": None,
-    "peer_cert_issuer": None,
-    "peer_cert_validity": None,
-}
 
 
 def visible_connections(call: Call) -> list[OpenConnection]:
@@ -57,7 +46,7 @@ def _facts(connection: OpenConnection, node: str) -> Facts:
         "vhost": facts.vhost,
         **local_facts(facts.name),
         **peer_facts(facts.name),
-        **_NO_TLS,
+        **tls_facts(facts.tls_peer),
         "auth_mechanism": facts.mechanism,
         "timeout": facts.heartbeat_s,
         "frame_max": facts.frame_max,

@@ -6,6 +6,7 @@ is well here.
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import Final
 
 from amqpd.http.answer import Answer, json_answer
@@ -13,6 +14,7 @@ from amqpd.http.call import Call
 from amqpd.http.columns import Facts
 from amqpd.http.endpoint import Endpoint, Need
 from amqpd.http.errors import BadRequest, ObjectNotFound
+from amqpd.http.room import AMQP_TLS
 
 OK: Final[Facts] = {"status": "ok"}
 SINGLE: Final[Facts] = {"status": "ok", "reason": "single node cluster"}
@@ -22,8 +24,11 @@ PROTOCOLS: Final = {
     "amqp0.9.1": "amqp",
     "amqp0-9-1": "amqp",
     "amqp": "amqp",
+    "amqp091s": "amqp/ssl",
+    "amqps": "amqp/ssl",
 }
-TIME_UNITS: Final = ("days", "weeks", "months", "years")
+TIME_UNITS: Final = {"days": 1, "weeks": 7, "months": 30, "years": 365}
+DAY_S: Final = 86_400
 
 
 def _failed(reason: str, facts: Facts) -> Answer:
@@ -84,14 +89,33 @@ async def check_protocols(call: Call) -> Answer:
 
 
 async def check_certificates(call: Call) -> Answer:
-    """Whether certificates are valid long enough: there are none."""
+    """Whether the certificate, if there is one, is valid long enough."""
     if call.name("unit") not in TIME_UNITS:
         raise BadRequest(
             "Time unit not recognised. Supported units: days, weeks, months, years."
         )
     if not call.name("within").isdecimal():
         raise BadRequest("Invalid expiration value.")
-    return json_answer(OK)
+    expires_s = call.room.certificate_expires_s()
+    within_s = int(call.name("within")) * TIME_UNITS[call.name("unit")] * DAY_S
+    if expires_s is None or expires_s > call.room.now_ms() / 1000 + within_s:
+        return json_answer(OK)
+    expired = [
+        {
+            "node": call.room.identity.node,
+            "protocol": listener.protocol,
+            "interface": listener.address,
+            "port": listener.port,
+            "certfile_expires_on": [_date(expires_s)],
+        }
+        for listener in call.room.listeners
+        if listener.protocol == AMQP_TLS
+    ]
+    return _failed("Certificates expiring", {"expired": expired})
+
+
+def _date(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M:%S")
 
 
 async def check_node(call: Call) -> Answer:

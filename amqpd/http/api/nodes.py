@@ -25,6 +25,7 @@ PLUGINS: Final = (
 MECHANISMS: Final = {
     "PLAIN": "SASL PLAIN authentication mechanism",
     "AMQPLAIN": "QPid AMQPLAIN mechanism",
+    "EXTERNAL": "SASL EXTERNAL authentication mechanism: the certificate of the client",
 }
 
 

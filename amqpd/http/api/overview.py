@@ -18,7 +18,7 @@ from amqpd.http.columns import Facts
 from amqpd.http.endpoint import Endpoint, Need
 from amqpd.http.listing import single
 from amqpd.http.pace import Pace
-from amqpd.http.room import Room
+from amqpd.http.room import AMQP_TLS, Room
 from amqpd.http.totals import totals_of
 
 CLUSTER_NAME: Final = "cluster_name"
@@ -63,7 +63,7 @@ def listener_facts(room: Room) -> list[Facts]:
             "ip_address": listener.address,
             "port": listener.port,
             "socket_opts": [],
-            "tls": False,
+            "tls": listener.protocol == AMQP_TLS,
         }
         for listener in room.listeners
     ]

@@ -59,6 +59,31 @@ def test_guest_comes_from_anywhere_when_no_user_is_bound_to_loopback(
     assert registry.candidate("guest", False, frozenset()).name == "guest"
 
 
+@pytest.mark.parametrize("name", ["certificate", "worker"])
+def test_a_certificate_proves_a_user_with_or_without_a_password(
+    registry: UserRegistry, name: str
+) -> None:
+    user = registry.certified(name, False, DEFAULT_LOOPBACK_USERS)
+
+    assert user is registry.get(name)
+
+
+def test_a_certificate_of_nobody_is_refused_by_name(registry: UserRegistry) -> None:
+    with pytest.raises(LoginRefused) as caught:
+        registry.certified("CN=x\n", True, DEFAULT_LOOPBACK_USERS)
+
+    assert caught.value.reason == (
+        "there is no user 'CN=x\\n', whom the certificate names"
+    )
+
+
+def test_a_certificate_of_guest_is_refused_from_another_machine(
+    registry: UserRegistry,
+) -> None:
+    with pytest.raises(LoginRefused, match="can only connect via localhost"):
+        registry.certified("guest", False, DEFAULT_LOOPBACK_USERS)
+
+
 def test_the_registry_counts_its_changes(registry: UserRegistry) -> None:
     before = registry.generation
 

@@ -108,6 +108,8 @@ def test_a_connection_comes_and_goes(bench: Bench, listener: Listener) -> None:
     assert created["vhost"] == "/"
     assert created["auth_mechanism"] == "PLAIN"
     assert created["frame_max"] == 131072
+    for event in events["user.authentication.success"], created:
+        assert (event["ssl"], event["ssl_protocol"]) == (False, "")
     channel = events["channel.created"]
     assert (channel["number"], channel["vhost"]) == (1, "/")
     assert channel["name"] == f"{created['name']} (1)"

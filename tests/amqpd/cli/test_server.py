@@ -1,12 +1,14 @@
 """The command line, as far as no broker is needed for it."""
 
 import re
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
 from amqpd import __version__
 from amqpd.cli.server import EXIT_CONFIG, EXIT_UNAVAILABLE, main
+from tests.support.certificates import Authority
 
 
 @pytest.fixture(autouse=True)
@@ -46,6 +48,22 @@ def test_check_says_that_a_configuration_can_be_used(
     printed = capsys.readouterr()
     assert printed.out == "The configuration can be used.\n"
     assert "queue_master_locator has no effect in amqpd" in printed.err
+
+
+def test_a_certificate_is_looked_at_by_check(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    authority = Authority(tmp_path)
+    old = authority.issue("localhost", valid_until=datetime(2021, 1, 1, tzinfo=UTC))
+    check = ["config", "check", "--tls-port", "5671", "--tls-cert", str(old.cert)]
+    assert main([*check, "--tls-key", str(old.key)]) == 0
+    printed = capsys.readouterr()
+    assert printed.out == "The configuration can be used.\n"
+    assert "has expired on Jan  1 00:00:00 2021 GMT" in printed.err
+    assert main([*check, "--tls-key", str(tmp_path / "nowhere")]) == EXIT_CONFIG
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert printed.err.startswith("amqpd: --tls-key: tls.key ")
 
 
 @pytest.mark.parametrize("command", [["serve"], ["config", "check"]])

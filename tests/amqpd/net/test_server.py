@@ -161,8 +161,8 @@ async def test_localhost_is_both_loopbacks_on_one_port(
 ) -> None:
     server = server_on(bench, fatal, "localhost")
     await server.start()
-    assert server.addresses[0] == "127.0.0.1"
-    for address in server.addresses:
+    assert server.bound_addresses()[0] == "127.0.0.1"
+    for address in server.bound_addresses():
         client = await StreamClient.connect(server.port, address.strip("[]"))
         await client.close()
     await server.stop("shutdown")
@@ -186,7 +186,7 @@ async def test_a_machine_without_ipv6_listens_on_the_other_loopback(
     monkeypatch.setattr(loop, "create_server", without_ipv6)
     server = server_on(bench, fatal, "localhost")
     await server.start()
-    assert server.addresses == ["127.0.0.1"]
+    assert server.bound_addresses() == ["127.0.0.1"]
     await server.stop("shutdown")
 
 

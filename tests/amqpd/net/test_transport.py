@@ -49,7 +49,7 @@ class NotingTransport(asyncio.Transport):
             "socket": self.socket,
             "peername": self._peer,
             "sockname": ("127.0.0.1", 5672),
-        }[name]
+        }.get(name, default)
 
     def set_write_buffer_limits(
         self, high: int | None = None, low: int | None = None

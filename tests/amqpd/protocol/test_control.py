@@ -78,6 +78,25 @@ def test_another_protocol_is_answered_with_ours_and_the_end(
     assert pair.take_octets() == b""
 
 
+@pytest.mark.parametrize(
+    ("greeting", "reason"),
+    [
+        (
+            b"\x16\x03\x01\x02\x00\x01\x00\x01",
+            "not AMQP 0-9-1 but TLS: it came to the port that is without TLS",
+        ),
+        (b"GET / HT", "not AMQP 0-9-1 but HTTP: it began with b'GET / HT'"),
+        (b"AMQP\0\1\0\0", "not AMQP 0-9-1: it began with b'AMQP\\x00\\x01\\x00\\x00'"),
+    ],
+)
+def test_who_speaks_something_else_finds_out_what_the_mistake_is(
+    bench: Bench, greeting: bytes, reason: str
+) -> None:
+    pair = bench.accept()
+    pair.send(greeting)
+    assert pair.connection.control.reason == reason
+
+
 def test_what_follows_the_header_in_the_same_read_is_processed(bench: Bench) -> None:
     pair = bench.accept()
     pair.send(PROTOCOL_HEADER + start_ok() + tune_ok() + OPEN)

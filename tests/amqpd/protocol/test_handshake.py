@@ -3,7 +3,9 @@
 import pytest
 from pamqp import commands
 
+from amqpd.auth.certificates import Certificate, CertificateLogin
 from amqpd.auth.passwords import hash_password
+from amqpd.auth.tls_peer import TlsPeer
 from amqpd.auth.users import User, UserRegistry
 from amqpd.broker.errors import (
     AmqpError,
@@ -101,6 +103,81 @@ def test_the_server_introduces_itself_as_the_rabbitmq_it_is_compatible_with() ->
         "per_consumer_qos": True,
         "direct_reply_to": True,
     }
+
+
+CERTIFICATE = Certificate(
+    subject=((("organizationName", "Example"),), (("commonName", "worker"),)),
+    issuer=((("commonName", "CA"),),),
+    valid_from="2026-01-01T00:00:00Z",
+    valid_until="2027-01-01T00:00:00Z",
+)
+BY_COMMON_NAME = HandshakeOptions(
+    "1.2.3", certificate_login=CertificateLogin("common_name")
+)
+
+
+def with_tls(
+    handshake: Handshake, certificate: Certificate | None = CERTIFICATE
+) -> Handshake:
+    handshake.tls_peer = TlsPeer("tlsv1.3", "any", "aes_256_gcm", "aead", certificate)
+    return handshake
+
+
+def test_external_is_offered_to_who_has_shown_a_certificate() -> None:
+    assert with_tls(make_handshake()).start().mechanisms == "PLAIN AMQPLAIN EXTERNAL"
+    assert with_tls(make_handshake(), None).start().mechanisms == "PLAIN AMQPLAIN"
+
+
+def test_what_the_configuration_leaves_out_is_neither_offered_nor_taken() -> None:
+    options = HandshakeOptions("1.2.3", mechanisms=("EXTERNAL",))
+    handshake = make_handshake(options)
+
+    assert handshake.start().mechanisms == ""
+    with pytest.raises(CommandInvalid, match="authentication mechanism 'PLAIN'"):
+        log_in(handshake, start_ok())
+
+
+def test_the_certificate_names_the_user_whatever_the_response_says() -> None:
+    handshake = with_tls(make_handshake(BY_COMMON_NAME))
+
+    log_in(handshake, start_ok(b"guest", "EXTERNAL"))
+
+    assert handshake.user is not None and handshake.user.name == "worker"
+
+
+@pytest.mark.parametrize(
+    ("login", "reason"),
+    [
+        (
+            CertificateLogin(),
+            "there is no user 'CN=worker,O=Example', whom the certificate names",
+        ),
+        (
+            CertificateLogin("subject_alternative_name"),
+            "the certificate has no subject alternative name",
+        ),
+    ],
+)
+def test_a_certificate_that_names_no_user_is_refused(
+    login: CertificateLogin, reason: str
+) -> None:
+    options = HandshakeOptions("1.2.3", certificate_login=login)
+    handshake = with_tls(make_handshake(options))
+
+    with pytest.raises(LoginFailed):
+        log_in(handshake, start_ok(b"", "EXTERNAL"))
+
+    assert handshake.refusal == f"EXTERNAL login refused: {reason}"
+
+
+@pytest.mark.parametrize("has_tls", [True, False])
+def test_external_without_a_certificate_is_not_taken(has_tls: bool) -> None:
+    handshake = make_handshake()
+    if has_tls:
+        with_tls(handshake, None)
+
+    with pytest.raises(CommandInvalid, match="'EXTERNAL'"):
+        log_in(handshake, start_ok(b"", "EXTERNAL"))
 
 
 def test_the_other_identity_changes_the_names_only() -> None:
