@@ -71,7 +71,7 @@ def rabbitmq(
         process = subprocess.Popen(
             [str(script)],
             cwd=directory,
-            env=_environment(directory, port),
+            env=environment(directory, port),
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,
@@ -111,14 +111,16 @@ def _wait_started(
     raise BrokerFailed(f"RabbitMQ did not start:\n{tail}")
 
 
-def _environment(directory: Path, port: int) -> dict[str, str]:
+def environment(directory: Path, port: int) -> dict[str, str]:
     """Write its configuration and return its environment: nothing outside is read."""
-    configuration = directory / "rabbitmq.conf"
-    configuration.write_text(f"listeners.tcp.1 = 127.0.0.1:{port}\n", encoding="utf-8")
-    nothing = directory / "nothing"
-    nothing.write_text("[].\n", encoding="utf-8")
-    empty = directory / "empty"
-    empty.touch()
+    files = {
+        "rabbitmq.conf": f"listeners.tcp.1 = 127.0.0.1:{port}\n",
+        "advanced.config": "[].\n",
+        "enabled_plugins": "[].\n",
+        "rabbitmq-env.conf": "",
+    }
+    for name, text in files.items():
+        (directory / name).write_text(text, encoding="utf-8")
     inherited = {
         name: value
         for name, value in os.environ.items()
@@ -131,10 +133,10 @@ def _environment(directory: Path, port: int) -> dict[str, str]:
         "ERL_EPMD_PORT": str(_free_port()),
         "RABBITMQ_NODENAME": f"amqpd-bench-{os.getpid()}@localhost",
         "RABBITMQ_DIST_PORT": str(_free_port()),
-        "RABBITMQ_CONF_ENV_FILE": str(empty),
-        "RABBITMQ_CONFIG_FILE": str(configuration),
-        "RABBITMQ_ADVANCED_CONFIG_FILE": str(nothing.rename(directory / "a.config")),
-        "RABBITMQ_ENABLED_PLUGINS_FILE": str(directory / "a.config"),
+        "RABBITMQ_CONF_ENV_FILE": str(directory / "rabbitmq-env.conf"),
+        "RABBITMQ_CONFIG_FILE": str(directory / "rabbitmq.conf"),
+        "RABBITMQ_ADVANCED_CONFIG_FILE": str(directory / "advanced.config"),
+        "RABBITMQ_ENABLED_PLUGINS_FILE": str(directory / "enabled_plugins"),
         "RABBITMQ_MNESIA_BASE": str(directory / "data"),
         "RABBITMQ_LOG_BASE": str(directory / "logs"),
         "RABBITMQ_PID_FILE": str(directory / "pid"),
