@@ -34,6 +34,7 @@ from amqpd import __version__, build_kind
 from amqpd.clock import Clock
 from amqpd.config import Config, ConfigInvalid, Loaded
 from amqpd.logs import set_level, start_logging
+from amqpd.net.busy_time import BusySelector
 from amqpd.net.garbage import forget_frozen
 from amqpd.net.resources import ResourceWatch
 from amqpd.net.server import ListenFailed, Server
@@ -102,10 +103,13 @@ def _open_and_serve(loaded: Loaded, reload: Reload) -> int:
 def _serve_once(loaded: Loaded, reload: Reload, port: int) -> tuple[Daemon, int]:
     clock = Clock()
     opened = open_rooms(loaded.config, clock.now_ms())
-    daemon = Daemon(opened, loaded, reload, port)
+    busy = BusySelector()
+    daemon = Daemon(opened, loaded, reload, port, busy)
     exit_code = 0
     try:
-        with asyncio.Runner() as runner:
+        with asyncio.Runner(
+            loop_factory=lambda: asyncio.SelectorEventLoop(busy)
+        ) as runner:
             exit_code = runner.run(daemon.serve())
     finally:
         # A log that failed stays as it is: only recovery may trust it again.
@@ -144,7 +148,12 @@ class Daemon:
     """The running process: what it serves, and how it is told to end."""
 
     def __init__(
-        self, opened: Opened, loaded: Loaded, reload: Reload, port: int
+        self,
+        opened: Opened,
+        loaded: Loaded,
+        reload: Reload,
+        port: int,
+        busy: BusySelector,
     ) -> None:
         #: Where clients connect; 0 until it is known.
         self.port = port
@@ -155,6 +164,7 @@ class Daemon:
         self._opened = opened
         self._loaded = loaded
         self._reload = reload
+        self._busy = busy
         self._server: Server | None = None
         self._exit_code = 0
         self._end = asyncio.Event()
@@ -175,6 +185,7 @@ class Daemon:
             self._on_fatal,
         )
         server.ticker.resources = ResourceWatch(self._opened.broker, config.data_dir)
+        server.ticker.busy = self._busy
         await server.start()
         self._server, self.port = server, server.port
         try:
@@ -193,7 +204,10 @@ class Daemon:
         logger.info("%s", line)
         sys.stdout.write(line + "\n")
         sys.stdout.flush()
+        self._busy.begin()
         await self._end.wait()
+        busy_ms = 1000 * self._busy.seconds_max
+        logger.info("the loop was busy for %.1f ms at most in one go", busy_ms)
         stopping = [server.stop("shutdown")]
         stopping += [each.stop() for each in (metrics, http) if each is not None]
         await asyncio.gather(*stopping)
