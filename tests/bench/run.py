@@ -22,7 +22,6 @@ as well if a load failed: messages were lost, or a broker ended.
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 from collections.abc import Callable
 from contextlib import AbstractContextManager, ExitStack, nullcontext
@@ -62,7 +61,7 @@ def main() -> int:
     generator = Generator(said.amqpload or compiled(Path("build")), GENERATOR_CORE)
     bench = Bench(generator, BROKER_CORE, said.seconds, place, said.count)
     report = Report(_facts(said, place))
-    if len(os.sched_getaffinity(0)) < 2:
+    if len(machine.CORES) < 2:
         print("one core only: broker and generator share it", file=sys.stderr)
     with ExitStack() as running, machine.pinned(GENERATOR_CORE):
         targets = _targets(said, generator, place, running)
