@@ -25,6 +25,7 @@ import argparse
 import sys
 from collections.abc import Callable
 from contextlib import AbstractContextManager, ExitStack, nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -36,6 +37,7 @@ from tests.bench.broker import (
     installed_command,
     started,
 )
+from tests.bench.figures import BUSY
 from tests.bench.generator import Generator, LoadFailed, compiled
 from tests.bench.peers import installed_peers, peers_by_url
 from tests.bench.report import STRANGERS, Report
@@ -106,6 +108,10 @@ def _measure(name: str, bench: Bench, open_target: OpenTarget, report: Report) -
             figures = scenario.measure(bench, target)
             if target.pids:
                 figures[STRANGERS] = strangers.cores_used()
+            if target.started_by is not None:
+                target.process.stop()
+                busy_ms = target.process.loop_busy_ms()
+                figures |= {} if busy_ms is None else {BUSY: busy_ms}
             report.add(name, target.name, figures)
     except (LoadFailed, BrokerFailed) as error:
         print(error, file=sys.stderr)
@@ -120,8 +126,8 @@ def _targets(
         ours = _always(Target("amqpd", said.uri, tuple(said.pid), ""))
     elif said.smoke:
         # One start serves all: it takes longer than such a load.
-        broker = started(said.amqpd, BROKER_CORE, place)
-        ours = _always(running.enter_context(broker))
+        broker = running.enter_context(started(said.amqpd, BROKER_CORE, place))
+        ours = _always(replace(broker, started_by=None))
     else:
         ours = _started_for_each(said, place)
     peers = peers_by_url(generator, said.peer, said.peer_pid)
