@@ -5,6 +5,7 @@
     python -m tests.bench.run d e --rabbitmq         rows of the table, by letter
     python -m tests.bench.run --peer lavinmq=amqp://127.0.0.1:5674/ --peer-pid 4711
     python -m tests.bench.run backlog restart --count 10000000
+    python -m tests.bench.run mixed --seconds 1800
     python -m tests.bench.run latency --uri amqp://127.0.0.1:5672/ --pid 4711
     python -m tests.bench.run --smoke                a little of everything, in seconds
 
@@ -57,7 +58,9 @@ OpenTarget = Callable[[Scenario], AbstractContextManager[Target]]
 def main() -> int:
     """Run what the command line asks for; return the exit status."""
     said = parser().parse_args()
+    words = said.scenarios
     if said.smoke:
+        words = words or [*TARGETS, "mixed"]
         said.seconds, said.count, said.repeats = SMOKE_SECONDS, SMOKE_COUNT, 1
     place = machine.disk_directory(said.directory)
     generator = Generator(said.amqpload or compiled(Path("build")), GENERATOR_CORE)
@@ -68,7 +71,7 @@ def main() -> int:
     with ExitStack() as running, machine.pinned(GENERATOR_CORE):
         targets = _targets(said, generator, place, running)
         for _ in range(said.repeats):
-            for name in chosen(said.scenarios, said.pure is not None):
+            for name in chosen(words, said.pure is not None):
                 for open_target in targets:
                     _measure(name, bench, open_target, report)
     # What is measured so shortly says that it runs, and nothing else.
@@ -181,7 +184,7 @@ def parser() -> argparse.ArgumentParser:
     add("--seconds", type=float, default=6.0, help="length of a load")
     add("--count", type=int, default=1_000_000, help="messages of a backlog")
     add("--repeats", type=int, default=1, help="runs that the median is taken of")
-    add("--smoke", action="store_true", help="a little of every row of the table")
+    add("--smoke", action="store_true", help="a little of the table and of mixed")
     add("--amqpd", default=installed_command(), help="the command to start it by")
     add("--pure", help="the same of the pure build, for row k")
     add("--uri", help="measure a broker that runs already")

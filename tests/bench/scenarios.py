@@ -10,6 +10,7 @@ from tests.bench.fairness import measure_fairness
 from tests.bench.figures import Figures, at_least, at_most
 from tests.bench.large_body import measure_large_body
 from tests.bench.many_queues import measure_many_queues
+from tests.bench.mixed import measure_mixed
 from tests.bench.restart import measure_restart
 from tests.bench.scenario import Bench, Scenario
 from tests.bench.steady import measure_steady
@@ -42,6 +43,10 @@ def _restart(bench: Bench, target: Target) -> Figures:
 
 def _steady(bench: Bench, target: Target) -> Figures:
     return measure_steady(bench.generator, target, bench.seconds)
+
+
+def _mixed(bench: Bench, target: Target) -> Figures:
+    return measure_mixed(bench.generator, target, bench.seconds)
 
 
 def _many_queues(bench: Bench, target: Target) -> Figures:
@@ -105,6 +110,15 @@ OTHERS: Final = {
         {
             "held_over_acked_p99": at_most(2),
             "rewritten_over_published": at_most(0.3),
+        },
+    ),
+    "mixed": Scenario(
+        "all kinds of load at once, connections and queues that come and go, backlogs "
+        "that build and drain: a line a minute",
+        _mixed,
+        {
+            "resident_end_over_first": at_most(1.05),
+            "latency_p50_last_over_first": at_most(1.25),
         },
     ),
     "many_queues": Scenario(
