@@ -34,6 +34,7 @@ def facts() -> dict[str, str]:
     return {
         "cpu": _cpu_model(),
         "cores": str(len(CORES)),
+        "memory": f"{_memory_gib():.0f} GiB",
         "kernel": platform.release(),
         "python": f"{platform.python_implementation()} {platform.python_version()}",
     }
@@ -44,6 +45,11 @@ def _cpu_model() -> str:
         if line.startswith("model name"):
             return line.partition(":")[2].strip()
     return platform.machine()
+
+
+def _memory_gib() -> float:
+    pages = os.sysconf("SC_PHYS_PAGES")
+    return pages * os.sysconf("SC_PAGE_SIZE") / (1 << 30)
 
 
 @contextmanager

@@ -157,6 +157,7 @@ def _started_for_each(said: argparse.Namespace, place: Path) -> OpenTarget:
 def _facts(said: argparse.Namespace, place: Path) -> dict[str, str]:
     facts = machine.facts()
     facts["disk"] = f"{machine.file_system_type(place)} at {place}"
+    facts["pinned"] = f"broker to core {BROKER_CORE}, generator to {GENERATOR_CORE}"
     facts["load"] = f"{said.seconds:g} s each, {said.repeats} times"
     facts["backlog"] = f"{said.count:,} messages"
     facts["build"] = said.uri or build_of(said.amqpd)
@@ -169,6 +170,7 @@ def _give_json(report: Report, path: Path | None) -> None:
         print(report.json())
     else:
         path.write_text(report.json() + "\n", encoding="utf-8")
+        print(f"the same as JSON, run by run: {path.resolve()}", file=sys.stderr)
 
 
 def parser() -> argparse.ArgumentParser:
