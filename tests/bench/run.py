@@ -10,9 +10,10 @@
     python -m tests.bench.run --smoke                a little of everything, in seconds
 
 The broker runs on core 0 and the generator on core 1. Printed are Markdown tables and
-one line of JSON (to a file with --json). Medians are taken over --repeats; the brokers
-take turns: ours, a peer, ours, the peer. RabbitMQ is started if it is installed, unless
-loads are named; ours is started anew for each load, a peer serves all of them.
+one line of JSON (to a file with --json). Medians are taken over --repeats, three for
+the whole table; the brokers take turns: ours, a peer, ours, the peer. RabbitMQ is
+started if it is installed, unless loads are named; ours is started anew for each load,
+a peer serves all of them.
 `strangers_cores` is what of the machine was used by neither broker nor generator: a
 figure with much of it means little.
 
@@ -48,6 +49,7 @@ from tests.bench.targets import TARGETS
 
 BROKER_CORE: Final = 0
 GENERATOR_CORE: Final = 1
+TABLE_REPEATS: Final = 3
 SMOKE_SECONDS: Final = 0.2
 SMOKE_COUNT: Final = 5_000
 
@@ -59,6 +61,8 @@ def main() -> int:
     """Run what the command line asks for; return the exit status."""
     said = parser().parse_args()
     words = said.scenarios
+    if said.repeats is None:
+        said.repeats = 1 if words else TABLE_REPEATS
     if said.smoke:
         words = words or [*TARGETS, "mixed"]
         said.seconds, said.count, said.repeats = SMOKE_SECONDS, SMOKE_COUNT, 1
@@ -73,7 +77,7 @@ def main() -> int:
         for _ in range(said.repeats):
             for name in chosen(words, said.pure is not None):
                 for open_target in targets:
-                    _measure(name, bench, open_target, report)
+                    measure(name, bench, open_target, report)
     # What is measured so shortly says that it runs, and nothing else.
     print(report.brief() if said.smoke else report.markdown())
     _give_json(report, said.json)
@@ -102,7 +106,8 @@ def chosen(words: list[str], has_pure: bool) -> list[str]:
     ]
 
 
-def _measure(name: str, bench: Bench, open_target: OpenTarget, report: Report) -> None:
+def measure(name: str, bench: Bench, open_target: OpenTarget, report: Report) -> None:
+    """Measure a scenario on one broker; a failure is noted, and the next goes on."""
     scenario = SCENARIOS[name]
     try:
         with open_target(scenario) as target:
@@ -158,7 +163,7 @@ def _facts(said: argparse.Namespace, place: Path) -> dict[str, str]:
     facts = machine.facts()
     facts["disk"] = f"{machine.file_system_type(place)} at {place}"
     facts["pinned"] = f"broker to core {BROKER_CORE}, generator to {GENERATOR_CORE}"
-    facts["load"] = f"{said.seconds:g} s each, {said.repeats} times"
+    facts["load"] = f"{said.seconds:g} s each, {said.repeats} x"
     facts["backlog"] = f"{said.count:,} messages"
     facts["build"] = said.uri or build_of(said.amqpd)
     return facts
@@ -185,7 +190,7 @@ def parser() -> argparse.ArgumentParser:
     add = parser.add_argument
     add("--seconds", type=float, default=6.0, help="length of a load")
     add("--count", type=int, default=1_000_000, help="messages of a backlog")
-    add("--repeats", type=int, default=1, help="runs that the median is taken of")
+    add("--repeats", type=int, help="runs that the median is taken of")
     add("--smoke", action="store_true", help="a little of the table and of mixed")
     add("--amqpd", default=installed_command(), help="the command to start it by")
     add("--pure", help="the same of the pure build, for row k")
