@@ -132,7 +132,8 @@ def _run_minute(generator: Generator, target: Target, seconds: float) -> Minute:
     """
     for pid in target.pids:
         reset_highest_resident(pid)
-    end = time.monotonic() + seconds
+    begin = time.monotonic()
+    end = begin + seconds
     with ThreadPoolExecutor(len(STEADY) + len(REPEATED)) as pool:
         steady: dict[str, Future[Result]] = {
             name: pool.submit(
@@ -148,12 +149,14 @@ def _run_minute(generator: Generator, target: Target, seconds: float) -> Minute:
         }
     results = {name: run.result() for name, run in steady.items()}
     times = {name: runs.result() for name, runs in repeated.items()}
+    # Backlogs that had begun were drained to their ends.
+    lasted_s = time.monotonic() - begin
     time.sleep(SETTLE_SECONDS)
     consumed = sum(result["result"]["consumed"] for result in results.values())
     consumed += sum(run["drain"]["consumed"] for run in times["backlog"])
     latency = results["paced"]["latency_us"]
     return Minute(
-        consumed / seconds,
+        consumed / lasted_s,
         latency["p50"],
         latency["p99"],
         _resident_mb(target),
