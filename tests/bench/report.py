@@ -137,7 +137,9 @@ class Report:
         limits = limits_of(scenario)
         judged = _judged(scenario, limits, ours)
         rows: list[Row] = []
-        for figure in dict.fromkeys([*limits, *scenario.multiples]):
+        # The price is told even where only its ratio to another is asked about.
+        prices = [CPU] if scenario.nearest is not None else []
+        for figure in dict.fromkeys([*prices, *limits, *scenario.multiples]):
             if figure not in ours:
                 continue
             beside = {

@@ -77,8 +77,9 @@ def test_a_large_message_is_compared_by_the_octet() -> None:
     assert row_of(made, "cpu_per_octet_over_topic").ours == 1.0
 
 
-def test_without_the_nearest_load_there_is_nothing_to_compare_with() -> None:
-    assert report("celery", {CPU: 0.8}).rows() == []
+def test_without_the_nearest_load_the_price_is_told_and_not_judged() -> None:
+    (row,) = report("celery", {CPU: 0.8}).rows()
+    assert (row.figure, row.limit, row.is_met) == (CPU, "", None)
 
 
 def test_medians_are_taken_over_repeats_before_anything_is_judged() -> None:
