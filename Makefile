@@ -6,7 +6,9 @@
 #   make test-full   make test, and the tests marked slow
 #   make conformance PEER=amqp://...   where another broker and ours differ, and why;
 #                    PEER_HTTP=http://guest:guest@...:15672  their management APIs, too
-#   make bench       measure it (ARGS="transient --repeats 3": tests/bench/run.py)
+#   make bench       measure it, beside RabbitMQ if that is installed; ARGS="transient
+#                    --repeats 3" measures some of it: tests/bench/run.py
+#   make bench-smoke a little of every load, to see that they run
 #   make clean       remove every environment and build
 #
 # Every environment is a folder with a stamp, so a second run starts at once. The tests
@@ -45,7 +47,8 @@ INSTALL = ( $(1)/bin/pip install --quiet "$$(echo $(2)/*.whl)$(3)" && \
 WHEEL = rm -rf build/lib build/lib.* build/bdist.* $(2) && \
 	$(1)/bin/pip wheel --quiet --no-deps --wheel-dir $(2) .
 
-.PHONY: run test test-pure test-compiled test-full check conformance bench clean
+.PHONY: run test test-pure test-compiled test-full check conformance bench \
+	bench-smoke clean
 
 run: .venv/installed
 	exec .venv/bin/amqpd serve $(ARGS)
@@ -96,9 +99,14 @@ clean:
 # -- benchmarks ------------------------------------------------------------------------
 
 # From the copy of tests/: beside the source tree, that would be imported.
-bench: $(COMPILED)/installed build/suite/stamp build/amqpload
-	cd build/suite && ../venv-compiled/bin/python -m tests.bench.run \
-		--amqpload ../amqpload $(ARGS)
+BENCH = cd build/suite && ../venv-compiled/bin/python -m tests.bench.run \
+	--amqpload ../amqpload --json ../bench.json
+
+bench: $(COMPILED)/installed $(PURE)/installed build/suite/stamp build/amqpload
+	$(BENCH) --pure ../venv-pure/bin/amqpd $(ARGS)
+
+bench-smoke: $(COMPILED)/installed build/suite/stamp build/amqpload
+	$(BENCH) --smoke $(ARGS)
 
 build/amqpload: tests/bench/amqpload.c
 	mkdir -p $(@D)

@@ -35,6 +35,7 @@ from amqpd.auth.certificates import CertificateLogin
 from amqpd.clock import Clock
 from amqpd.config import Config, ConfigInvalid, Loaded
 from amqpd.logs import set_level, start_logging
+from amqpd.net.busy_time import BusySelector
 from amqpd.net.garbage import forget_frozen
 from amqpd.net.resources import ResourceWatch
 from amqpd.net.server import Bound, ListenFailed, Server
@@ -112,10 +113,13 @@ def _serve_once(
 ) -> tuple[Daemon, int]:
     clock = Clock()
     opened = open_rooms(loaded.config, clock.now_ms())
-    daemon = Daemon(opened, loaded, reload, tls, port)
+    busy = BusySelector()
+    daemon = Daemon(opened, loaded, reload, tls, port, busy)
     exit_code = 0
     try:
-        with asyncio.Runner() as runner:
+        with asyncio.Runner(
+            loop_factory=lambda: asyncio.SelectorEventLoop(busy)
+        ) as runner:
             exit_code = runner.run(daemon.serve())
     finally:
         # A log that failed stays as it is: only recovery may trust it again.
@@ -160,6 +164,7 @@ class Daemon:
         reload: Reload,
         tls: TlsCertificates | None,
         port: int | None,
+        busy: BusySelector,
     ) -> None:
         #: Where clients connect without TLS; 0 until it is known, None: nowhere.
         self.port = port
@@ -171,6 +176,7 @@ class Daemon:
         self._loaded = loaded
         self._reload = reload
         self._tls = tls
+        self._busy = busy
         self._server: Server | None = None
         self._exit_code = 0
         self._end = asyncio.Event()
@@ -193,6 +199,7 @@ class Daemon:
             config.tls_port,
         )
         server.ticker.resources = ResourceWatch(self._opened.broker, config.data_dir)
+        server.ticker.busy = self._busy
         await server.start()
         self._server = server
         if self.port is not None:
@@ -212,7 +219,10 @@ class Daemon:
         logger.info("%s", line)
         sys.stdout.write(line + "\n")
         sys.stdout.flush()
+        self._busy.begin()
         await self._end.wait()
+        busy_ms = 1000 * self._busy.seconds_max
+        logger.info("the loop was busy for %.1f ms at most in one go", busy_ms)
         stopping = [server.stop("shutdown")]
         stopping += [each.stop() for each in (metrics, http) if each is not None]
         await asyncio.gather(*stopping)

@@ -55,6 +55,10 @@ class Ticks(Protocol):
         """The longest turn since the start."""
 
     @property
+    def busy_seconds_max(self) -> float:
+        """The longest time for which the loop was busy in one go, since the start."""
+
+    @property
     def wait_seconds(self) -> float:
         """How long whoever waits longest for a sync has waited."""
 

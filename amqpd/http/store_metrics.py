@@ -105,6 +105,11 @@ class StoreFigures:
             "The longest turn of the loop since the start.",
             self._ticks.turn_seconds_max,
         )
+        yield GaugeMetricFamily(
+            "amqpd_loop_busy_seconds_max",
+            "The longest time in which the loop served nobody else, since the start.",
+            value=self._ticks.busy_seconds_max,
+        )
 
     def _memory(self) -> Iterator[Metric]:
         use, budgets = self._broker.pager.use, self._broker.pager.budgets

@@ -17,6 +17,7 @@ from typing import Final, Protocol, cast
 from amqpd.broker.broker import Broker
 from amqpd.broker.timers import NEVER_MS
 from amqpd.clock import Clock
+from amqpd.net.busy_time import BusySelector
 from amqpd.net.disk import Disk
 from amqpd.net.garbage import GarbageRounds
 from amqpd.net.resources import ResourceWatch
@@ -66,6 +67,8 @@ class Ticker:
         self.garbage = GarbageRounds(loop.time())
         # None: nobody looks, no alarm ever comes.
         self.resources: ResourceWatch | None = None
+        # None: nobody measures the loop.
+        self.busy: BusySelector | None = None
         self._broker = broker
         self._clock = clock
         self._loop = loop
@@ -85,6 +88,11 @@ class Ticker:
     def wait_seconds(self) -> float:
         """How long whoever waits longest for a sync has waited."""
         return self.disk.wait_age.age_ms(self._clock.now_ms()) / 1000
+
+    @property
+    def busy_seconds_max(self) -> float:
+        """The longest time for which the loop was busy in one go, since the start."""
+        return self.busy.seconds_max if self.busy is not None else 0.0
 
     def now_ms(self) -> int:
         """The time that is handed to everybody else."""

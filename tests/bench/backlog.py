@@ -9,6 +9,9 @@ is measured in fifths, and their median is its price.
 Either one queue, or a thousand that fill together and are drained at once by one
 consumer of all of them, and one queue behind them to compare with. The generator checks
 that nothing is lost or doubled and that each queue keeps its order.
+
+Beside it there is the backlog that brokers are compared by: messages of 1 KiB, into one
+queue and out again, each way with its price and the highest memory.
 """
 
 from __future__ import annotations
@@ -29,10 +32,12 @@ FIFTHS_COUNT_MIN: Final = 5_000_000
 # With how many messages a thousand queues are compared with one.
 ONE_QUEUE_COUNT: Final = 2_000_000
 LOAD: Final = (
-    *("--mode", "backlog", "--size", str(SIZE), "--persistent", "y", "--verify"),
-    *("--confirm", "10000", "--ack", "manual", "--ack-batch", "100"),
-    *("--prefetch", "1000", "--timeout", "120", "--keep"),
+    *("--mode", "backlog", "--persistent", "y", "--verify", "--confirm", "10000"),
+    *("--ack", "manual", "--ack-batch", "100", "--prefetch", "1000"),
+    *("--timeout", "120"),
 )
+#: What is left of it is looked at before the queues go.
+LONG_LOAD: Final = (*LOAD, "--size", str(SIZE), "--keep")
 
 
 def measure_backlog(
@@ -41,7 +46,7 @@ def measure_backlog(
     """Publish `count` messages to so many queues, then drain all of them at once."""
     parts = TENTHS * FIFTHS if count >= FIFTHS_COUNT_MIN else TENTHS
     scale = ("--count", str(count), "--queues", str(queues), "--parts", str(parts))
-    result = generator.run(target, *LOAD, *scale)
+    result = generator.run(target, *LONG_LOAD, *scale)
     published, drained = result["publish"], result["drain"]
     figures = {
         "published_per_s": published["publish_rate"],
@@ -66,11 +71,29 @@ def measure_backlog(
     return figures
 
 
+def measure_backlog_1k(generator: Generator, target: Target, count: int) -> Figures:
+    """Publish `count` messages of 1 KiB to one queue, then drain it."""
+    result = generator.run(target, *LOAD, "--size", "1024", "--count", str(count))
+    figures: Figures = {}
+    for phase, name, rate in (
+        ("publish", "published_per_s", "confirm_rate"),
+        ("drain", "drained_per_s", "consume_rate"),
+    ):
+        figures[name] = result[phase][rate]
+        if "broker" in result[phase]:
+            broker = result[phase]["broker"]
+            figures[f"{phase}_cpu_s_per_million"] = broker["cpu_s_per_million"]
+        figures |= _memory(result[phase], phase)
+    if target.pids:
+        figures["log_mb"] = result["publish"]["broker"]["file_written_mb"]
+    return figures
+
+
 def _one_queue_rate(generator: Generator, target: Target, count: int) -> float:
     """Return how many messages a second one queue gives away, measured right after."""
     fewer = min(count, ONE_QUEUE_COUNT)
     scale = ("--count", str(fewer), "--queues", "1", "--prefix", "alone")
-    result = generator.run(target, *LOAD, *scale)
+    result = generator.run(target, *LONG_LOAD, *scale)
     return float(result["drain"]["consume_rate"])
 
 

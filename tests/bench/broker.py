@@ -26,6 +26,7 @@ from tests.bench.machine import pinned
 
 STOP_SECONDS_MAX: Final = 30.0
 LOG_TAIL_LINES: Final = 20
+BUSY_LINE: Final = re.compile(r"the loop was busy for ([\d.]+) ms at most")
 
 
 class BrokerFailed(Exception):
@@ -107,6 +108,15 @@ class BrokerProcess:
     def stop(self) -> None:
         """Let it end in order; one that does not is killed."""
         self._end(signal.SIGTERM)
+
+    def loop_busy_ms(self) -> float | None:
+        """Return how long its loop was busy in one go, as it said when it stopped.
+
+        None if it was killed, or does not measure that.
+        """
+        said = (self.directory / "log").read_text(encoding="utf-8")
+        found = BUSY_LINE.search(said)
+        return float(found[1]) if found else None
 
     def _start(self, log: IO[str]) -> subprocess.Popen[str]:
         serve = [self.command, "serve", "--host", "127.0.0.1", "--port", "0"]

@@ -1,4 +1,4 @@
-"""Figures: numbers by name, what is read off a load, medians, and limits."""
+"""Figures: numbers by name, what is read off a load, medians, limits and multiples."""
 
 from __future__ import annotations
 
@@ -12,6 +12,13 @@ from tests.bench.generator import Result
 Figures = dict[str, float]
 
 PERCENTILES: Final = ("p50", "p99", "p999")
+
+#: What the price of a load is called, wherever there is one.
+CPU: Final = "cpu_s_per_million"
+#: The longest time for which the broker's loop served nobody else.
+BUSY: Final = "loop_busy_max_ms"
+#: Of several runs the highest, where everything else is a median.
+_HIGHEST: Final = frozenset({BUSY})
 
 
 @dataclass(frozen=True)
@@ -50,7 +57,7 @@ def figures_of(result: Result) -> Figures:
     if "confirm_rate" in phase:
         figures["confirmed_per_s"] = phase["confirm_rate"]
     if "broker" in phase:
-        figures["cpu_s_per_million"] = phase["broker"]["cpu_s_per_million"]
+        figures[CPU] = phase["broker"]["cpu_s_per_million"]
         figures["resident_peak_mb"] = phase["broker"]["rss_peak_mb"]
     for key, name in (("latency_us", "latency"), ("confirm_latency_us", "confirm")):
         for share in PERCENTILES:
@@ -60,8 +67,23 @@ def figures_of(result: Result) -> Figures:
 
 
 def medians(repeats: list[Figures]) -> Figures:
-    """Return the median of each figure over the repeats."""
-    return {name: median(run[name] for run in repeats) for name in repeats[0]}
+    """Return the median of each figure that every repeat has."""
+    return {
+        name: (max if name in _HIGHEST else median)(run[name] for run in repeats)
+        for name in repeats[0]
+        if all(name in run for run in repeats)
+    }
+
+
+def times_better(name: str, ours: float, theirs: float) -> float | None:
+    """Return how many times better ours is: above 1 we are ahead.
+
+    Of rates more is better, of everything else less. None where that says nothing: one
+    of the two is nought, CPU time too short to be counted for example.
+    """
+    if ours <= 0 or theirs <= 0:
+        return None
+    return ours / theirs if name.endswith("_per_s") else theirs / ours
 
 
 def readable(value: float) -> str:

@@ -1,7 +1,9 @@
 """A publisher that waits for each confirm, beside what the disk and a socket take.
 
-A lone confirm is a message, a write, a sync and an answer. So it is measured between
-two measurements of the machine, with as many octets as the log gets for a message:
+A lone confirm is a message, a write, a sync and an answer; a consumer takes and acks
+the messages meanwhile, as it does in the load of larger windows. So it is measured
+between two measurements of the machine, with as many octets as the log gets for a
+message:
 
     bare    write and fdatasync over and over, nothing around them
     floor   a server in C that does nothing but read, write, sync and answer
@@ -30,7 +32,8 @@ from tests.bench.machine import pinned
 WRITTEN_SIZE: Final = 1200
 SOURCE: Final = Path(__file__).with_name("sync_floor.c")
 LOAD: Final = (
-    *("--size", "1024", "--persistent", "y", "--confirm", "1", "--mode", "publish"),
+    *("--size", "1024", "--persistent", "y", "--confirm", "1"),
+    *("--ack", "manual", "--ack-batch", "100", "--prefetch", "1000"),
 )
 
 

@@ -25,13 +25,16 @@ GUEST_FIELD_FIRST: Final = 8
 #: The unit of st_blocks, whatever the file system's own blocks are.
 BLOCK_SIZE: Final = 512
 MEMORY_FILE_SYSTEMS: Final = ("tmpfs", "ramfs")
+#: The cores that this process may use, before it keeps to one of them.
+CORES: Final = frozenset(os.sched_getaffinity(0))
 
 
 def facts() -> dict[str, str]:
     """Return what anyone needs to know who compares figures."""
     return {
         "cpu": _cpu_model(),
-        "cores": str(len(os.sched_getaffinity(0))),
+        "cores": str(len(CORES)),
+        "memory": f"{_memory_gib():.0f} GiB",
         "kernel": platform.release(),
         "python": f"{platform.python_implementation()} {platform.python_version()}",
     }
@@ -44,14 +47,20 @@ def _cpu_model() -> str:
     return platform.machine()
 
 
+def _memory_gib() -> float:
+    pages = os.sysconf("SC_PHYS_PAGES")
+    return pages * os.sysconf("SC_PAGE_SIZE") / (1 << 30)
+
+
 @contextmanager
 def pinned(core: int | None) -> Iterator[None]:
     """Run this thread, and what it starts meanwhile, on one core only.
 
     A core that is not there (or None) pins nothing: the figures are then what they are.
+    A thread that is pinned already may start something on another core.
     """
     before = os.sched_getaffinity(0)
-    if core in before:
+    if core in CORES:
         os.sched_setaffinity(0, {core})
     try:
         yield

@@ -19,6 +19,7 @@ import amqpd
 from amqpd.config import load
 from amqpd.launcher import tick_seconds
 from amqpd.testing import AmqpdServer, ServerFailed
+from tests.bench.broker import BUSY_LINE
 from tests.support.raw_client import Endpoint, RawClient
 
 HOME = str(Path(amqpd.__file__).resolve().parent.parent)
@@ -113,6 +114,13 @@ def test_a_signal_closes_every_client_with_320(
             assert closed.text == f"CONNECTION_FORCED - {reason}"
             client.expect_end()
     assert server.wait() == 0
+
+
+def test_how_long_the_loop_was_busy_is_told_at_the_end(server: AmqpdServer) -> None:
+    server.stop()
+    found = BUSY_LINE.search(server.log)
+    assert found is not None
+    assert float(found[1]) > 0
 
 
 def test_a_client_that_never_answers_does_not_stop_the_stop(

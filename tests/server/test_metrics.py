@@ -57,6 +57,7 @@ def test_the_figures_move_and_two_brokers_have_their_own() -> None:
     assert after[timed] - before[timed] >= 10
     assert after["amqpd_store_sync_seconds_sum"] > 0
     assert after["amqpd_store_turn_max_seconds"] > 0
+    assert after["amqpd_loop_busy_seconds_max"] > 0
     assert after["amqpd_store_confirms_waiting"] == 0
     assert other[written] < 1000
 

@@ -37,6 +37,7 @@ class Ticks:
     """What a ticker would say."""
 
     turn_seconds_max = 0.25
+    busy_seconds_max = 0.5
     wait_seconds = 1.5
 
     def __init__(self, bench: Bench) -> None:

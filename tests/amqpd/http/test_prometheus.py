@@ -30,6 +30,7 @@ class Ticks:
     """What a ticker would say."""
 
     turn_seconds_max: float = 0.25
+    busy_seconds_max: float = 0.5
     wait_seconds: float = 1.5
 
     def now_ms(self) -> int:
@@ -130,6 +131,7 @@ def test_what_others_measure_is_told(bench: Bench) -> None:
     found = figures(bench)
     assert found["amqpd_store_confirm_wait_seconds"] == 1.5
     assert found["amqpd_store_turn_max_seconds"] == 0.25
+    assert found["amqpd_loop_busy_seconds_max"] == 0.5
     assert found["amqpd_store_memory_budget_bytes in_log"] == 100_000
     assert found["amqpd_store_memory_budget_bytes all"] == 200_000
 
