@@ -122,13 +122,17 @@ _APPLIED: Final = frozenset(
     }
 )
 
+# What a queue is told that compares ids. Who does not know the first means nothing with
+# any of them, so they are not compared.
+_DEDUPLICATION: Final = ("x-cache-size", "x-cache-ttl", "x-deduplication-header")
+
 # Values as RabbitMQ's list of validators has them; what is not listed is free.
 _POSITIVE_TIMES: Final = frozenset({EXPIRES})
-_POSITIVE_COUNTS: Final = frozenset({GROUP_SIZE})
+_POSITIVE_COUNTS: Final = frozenset({GROUP_SIZE, "x-cache-size", "x-cache-ttl"})
 _TIMES: Final = frozenset({MESSAGE_TTL})
 _COUNTS: Final = frozenset(
     {
-        GROUP_SIZE,
+        *_POSITIVE_COUNTS,
         MAX_LENGTH,
         MAX_LENGTH_BYTES,
         MAX_PRIORITY,
@@ -152,6 +156,7 @@ _TEXTS: Final = frozenset(
         "x-dead-letter-strategy",
         "x-member-placement-tag",
         DELAYED_RETRY_TYPE,
+        "x-deduplication-header",
     }
 )
 _CHOICES: Final[dict[str, tuple[str, ...]]] = {
@@ -268,6 +273,9 @@ def check_queue_arguments(arguments: Arguments, resource: str) -> None:
     kind = queue_type(arguments.table)
     for key in _KNOWN[kind]:
         _check_value(arguments, key, resource)
+    if arguments.table.get("x-message-deduplication") is True:
+        for key in _DEDUPLICATION:
+            _check_value(arguments, key, resource)
     for key in _FOREIGN[kind]:
         if key in arguments.table:
             raise PreconditionFailed(

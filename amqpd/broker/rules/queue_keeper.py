@@ -109,8 +109,8 @@ class QueueKeeper(Keeper):
         self._limits = limits
         self._is_dead_lettering = limits.dead_letter_exchange is not None
         self._drops_unread = not self._is_dead_lettering and limits.size_max < 0
-        queue.can_refuse = limits.has_length and (
-            limits.overflow is not Overflow.DROP_HEAD
+        queue.can_refuse = queue.seen_ids is not None or (
+            limits.has_length and limits.overflow is not Overflow.DROP_HEAD
         )
         queue.is_ruled = (
             limits.has_length
@@ -194,7 +194,7 @@ class QueueKeeper(Keeper):
 
     def refuses(self, message: Message) -> bool:
         """Whether the queue has no room for one more, and refuses it."""
-        if not self._queue.can_refuse:
+        if self._limits.overflow is Overflow.DROP_HEAD:
             return False
         size = message.body_size()
         if self._is_too_long(1, size):
