@@ -504,7 +504,7 @@ class QueueKeeper(Keeper):
     def _wait(self, reference: Reference, due_ms: i64) -> None:
         """Let one wait that is in no line any more, but not beyond its time."""
         if self._retry is None:
-            self._retry = DelayedRetry(self._queue.log)
+            self._retry = DelayedRetry(self._queue.log, self._queue.log.use)
         self._retry.wait(
             reference, min(due_ms, self._limits.deadline_ms(reference.message))
         )
