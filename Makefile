@@ -89,7 +89,7 @@ check: $(CHECKS)/installed
 conformance: $(PURE)/installed build/suite/stamp
 	@test -n "$(PEER)" || { echo "name the other broker: PEER=amqp://..."; exit 2; }
 	cd build/suite && ../venv-pure/bin/python -m tests.conformance.compare \
-		"$(PEER)" $(ARGS)
+		"$(PEER)" $(if $(PEER_HTTP),--management "$(PEER_HTTP)") $(ARGS)
 	test -z "$(PEER_HTTP)" || { cd build/suite && ../venv-pure/bin/python \
 		-m tests.conformance.http_compare "$(PEER_HTTP)" "$(PEER)"; }
 

@@ -94,7 +94,7 @@ INTERPRETED: Final = {
         "amqpd/broker/vhosts/binding_changes.py",
         "amqpd/broker/clients/connection_facts.py",
         "amqpd/broker/policies/effective_policy.py",
-        "amqpd/broker/policies/erlang_term.py",
+        "amqpd/broker/erlang_term.py",
         "amqpd/broker/vhosts/exchange_changes.py",
         "amqpd/broker/policies/number_limits.py",
         "amqpd/broker/catalogue/operation.py",

@@ -4,6 +4,13 @@ from typing import Final
 
 from routing.binding import BindingTable
 from routing.consistent_hash import ConsistentHashTable
+from routing.deduplication import (
+    DEDUPLICATION,
+    DeduplicatingTable,
+    Ledger,
+    check_deduplication,
+    is_deduplicating,
+)
 from routing.delayed import DELAYED, DelayedTable, delayed_type
 from routing.dice import Dice
 from routing.direct import DirectTable
@@ -18,6 +25,8 @@ from routing.topic import TopicTable
 #: A new type is one more line here.
 EXCHANGE_TYPES: Final[dict[str, type[BindingTable]]] = {
     "direct": DirectTable,
+    # What it lets through goes to all its bindings, as with RabbitMQ's plugin.
+    DEDUPLICATION: FanoutTable,
     "fanout": FanoutTable,
     "headers": HeadersTable,
     "topic": TopicTable,
@@ -37,17 +46,30 @@ def is_exchange_type(type_name: str) -> bool:
     )
 
 
-def new_table(type_name: str, arguments: dict[str, object], dice: Dice) -> BindingTable:
+def new_table(
+    type_name: str, arguments: dict[str, object], dice: Dice, ledger: Ledger
+) -> BindingTable:
     """Return an empty table for an exchange of this type, declared like that.
 
     Raises:
         UnknownExchangeType: no such type.
         ArgumentsInvalid: the type cannot work with the arguments.
     """
+    table = _table_of_type(type_name, arguments, dice)
+    routing_type = delayed_type(arguments) if type_name == DELAYED else type_name
+    if not is_deduplicating(routing_type, arguments):
+        return table
+    check_deduplication(routing_type, arguments)
+    return DeduplicatingTable(arguments, table, ledger)
+
+
+def _table_of_type(
+    type_name: str, arguments: dict[str, object], dice: Dice
+) -> BindingTable:
     if type_name in RANDOM_TYPES:
         return RandomTable(arguments, dice, type_name == LOCAL_RANDOM)
     if type_name == DELAYED:
-        inner = new_table(delayed_type(arguments), arguments, dice)
+        inner = _table_of_type(delayed_type(arguments), arguments, dice)
         return DelayedTable(arguments, inner)
     table_class = EXCHANGE_TYPES.get(type_name)
     if table_class is None:
@@ -62,4 +84,4 @@ def check_arguments(type_name: str, arguments: dict[str, object]) -> None:
         UnknownExchangeType: no such type.
         ArgumentsInvalid: the type cannot work with the arguments.
     """
-    new_table(type_name, arguments, Dice(0))
+    new_table(type_name, arguments, Dice(0), Ledger())

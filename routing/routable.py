@@ -19,6 +19,11 @@ class Routable:
         self.keys = keys
         #: Is there a message, or do only the keys count?
         self.is_message = False
+        #: Has a client published it now? If not it was here before: it has been
+        #: delayed, or is a dead letter.
+        self.is_new = False
+        #: Did an exchange keep it to itself, since its id had come before?
+        self.is_duplicate = False
 
     def headers(self) -> dict[str, object]:
         """The header table of the message."""
@@ -27,6 +32,10 @@ class Routable:
     def property_text(self, name: str) -> bytes | None:
         """A property by its name (`message_id`, ...) as text; None without it."""
         return None
+
+    def now_ms(self) -> i64:
+        """What time it is, in milliseconds; it does not go back."""
+        return 0
 
     def delay_ms(self) -> i64:
         """How long it is to wait before it is routed; 0 or less: not at all."""

@@ -20,7 +20,8 @@ from typing import Final, Generic, TypeVar, cast, final
 
 from mypy_extensions import i64
 
-from routing.binding import Binding, Target
+from routing.binding import Binding, BindingTable, Target
+from routing.deduplication import DeduplicatingTable, Ledger
 from routing.default import DefaultTable
 from routing.delayed import DelayedTable
 from routing.dice import Dice
@@ -39,13 +40,15 @@ DEFAULT_EXCHANGE: Final = ""
 class Router(Generic[D]):
     """Routes to destinations of type D; what is random in it follows from the seed."""
 
-    def __init__(self, seed: i64 = 0) -> None:
+    def __init__(self, seed: i64 = 0, ledger: Ledger | None = None) -> None:
+        """Make one without exchanges; `ledger` is for those that compare ids."""
         self._exchanges: dict[str, Exchange] = {}
         self._destinations: dict[str, Target] = {}
         self._default = Exchange(
             DEFAULT_EXCHANGE, DefaultTable(self._destinations), None
         )
         self._dice = Dice(seed)
+        self._ledger = Ledger() if ledger is None else ledger
         # Who names an exchange (which may not exist) as alternate.
         self._by_alternate: dict[str, dict[str, Exchange]] = {}
         self._walk: i64 = 0
@@ -66,7 +69,7 @@ class Router(Generic[D]):
             ArgumentsInvalid: the type cannot work with the arguments.
         """
         assert name not in self._exchanges and name != DEFAULT_EXCHANGE
-        table = new_table(type_name, arguments, self._dice)
+        table = new_table(type_name, arguments, self._dice, self._ledger)
         exchange = Exchange(name, table, None)
         self._exchanges[name] = exchange
         self.set_alternate(name, alternate)
@@ -111,7 +114,7 @@ class Router(Generic[D]):
 
     def set_waiting_room(self, name: str, destination: D) -> None:
         """Say where messages with a delay wait that come to a delayed exchange."""
-        table = self._exchange(name).table
+        table = _within(self._exchange(name).table)
         assert isinstance(table, DelayedTable)
         table.waiting_room = Destination(destination)
 
@@ -202,7 +205,7 @@ class Router(Generic[D]):
         source = self._exchanges.get(exchange)
         if source is None:
             return []
-        table = source.table
+        table = _within(source.table)
         if isinstance(table, DelayedTable):
             table = table.inner
         return table.history() if isinstance(table, RecentHistoryTable) else []
@@ -266,3 +269,8 @@ class Router(Generic[D]):
         source.table.remove(binding)
         del source.bindings_from[binding]
         source.generation += 1
+
+
+def _within(table: BindingTable) -> BindingTable:
+    """Return the table of the type, whether or not ids are compared before it."""
+    return table.inner if isinstance(table, DeduplicatingTable) else table

@@ -11,11 +11,13 @@ What an argument *does* is not known here, but which ones have no effect yet is.
 
 from typing import Final, final
 
+from amqpd.broker.erlang_term import erlang_float
 from amqpd.broker.errors import PreconditionFailed
 from amqpd.wire.tables import encode_table, skip_value, type_name_in
 
 CLASSIC: Final = "classic"
 QUORUM: Final = "quorum"
+STREAM: Final = "stream"
 
 QUEUE_TYPE: Final = "x-queue-type"
 EXPIRES: Final = "x-expires"
@@ -33,6 +35,7 @@ DELAYED_RETRY_TYPE: Final = "x-delayed-retry-type"
 DELAYED_RETRY_MIN: Final = "x-delayed-retry-min"
 DELAYED_RETRY_MAX: Final = "x-delayed-retry-max"
 ALTERNATE_EXCHANGE: Final = "alternate-exchange"
+GROUP_SIZE: Final = "x-quorum-initial-group-size"
 
 # What both types know, in the order in which RabbitMQ compares.
 _COMMON: Final = (
@@ -63,7 +66,7 @@ _QUORUM_ONLY: Final = (
     "x-dead-letter-strategy",
     "x-max-in-memory-length",
     "x-max-in-memory-bytes",
-    "x-quorum-initial-group-size",
+    GROUP_SIZE,
     "x-member-placement-tag",
     "x-consumer-disconnected-timeout",
 )
@@ -91,7 +94,7 @@ _WITHOUT_EFFECT: Final = frozenset(
         "x-queue-version",
         "x-queue-master-locator",
         "x-queue-leader-locator",
-        "x-quorum-initial-group-size",
+        GROUP_SIZE,
         "x-member-placement-tag",
         "x-max-in-memory-length",
         "x-max-in-memory-bytes",
@@ -119,11 +122,17 @@ _APPLIED: Final = frozenset(
     }
 )
 
+# What a queue is told that compares ids. Who does not know the first means nothing with
+# any of them, so they are not compared.
+_DEDUPLICATION: Final = ("x-cache-size", "x-cache-ttl", "x-deduplication-header")
+
 # Values as RabbitMQ's list of validators has them; what is not listed is free.
 _POSITIVE_TIMES: Final = frozenset({EXPIRES})
+_POSITIVE_COUNTS: Final = frozenset({GROUP_SIZE, "x-cache-size", "x-cache-ttl"})
 _TIMES: Final = frozenset({MESSAGE_TTL})
 _COUNTS: Final = frozenset(
     {
+        *_POSITIVE_COUNTS,
         MAX_LENGTH,
         MAX_LENGTH_BYTES,
         MAX_PRIORITY,
@@ -147,6 +156,7 @@ _TEXTS: Final = frozenset(
         "x-dead-letter-strategy",
         "x-member-placement-tag",
         DELAYED_RETRY_TYPE,
+        "x-deduplication-header",
     }
 )
 _CHOICES: Final[dict[str, tuple[str, ...]]] = {
@@ -263,6 +273,9 @@ def check_queue_arguments(arguments: Arguments, resource: str) -> None:
     kind = queue_type(arguments.table)
     for key in _KNOWN[kind]:
         _check_value(arguments, key, resource)
+    if arguments.table.get("x-message-deduplication") is True:
+        for key in _DEDUPLICATION:
+            _check_value(arguments, key, resource)
     for key in _FOREIGN[kind]:
         if key in arguments.table:
             raise PreconditionFailed(
@@ -376,7 +389,7 @@ def _number_refusal(key: str, value: int) -> str:
         return ""
     if value < 0:
         return f"{{value_negative,{value}}}"
-    if key in _POSITIVE_TIMES and value == 0:
+    if value == 0 and (key in _POSITIVE_TIMES or key in _POSITIVE_COUNTS):
         return "{value_zero,0}"
     if (key in _TIMES or key in _POSITIVE_TIMES) and value > TIME_MAX_MS:
         return f"{{value_too_large,{value}}}"
@@ -391,13 +404,20 @@ def _text_refusal(arguments: Arguments, key: str, value: str) -> str:
             return "routing_key_but_no_dlx_defined"
         return ""
     if key == QUEUE_TYPE:
-        return "" if value in _KNOWN else f"\"unsupported queue type '{value}'\""
+        return _type_refusal(value)
     choices = _CHOICES.get(key)
     if choices is None or value in choices:
         return ""
     if key == "x-queue-mode":
         return f"\"unsupported queue mode '{value}'\""
     return _CHOICE_REFUSED[key]
+
+
+def _type_refusal(kind: str) -> str:
+    if kind == STREAM:
+        # Who asks for one meant it: RabbitMQ knows this type, so say what to do.
+        return f"\"unsupported queue type 'stream', declare '{CLASSIC}' or '{QUORUM}'\""
+    return "" if kind in _KNOWN else f"\"unsupported queue type '{kind}'\""
 
 
 def _type_class(arguments: Arguments, key: str) -> str:
@@ -415,6 +435,8 @@ def _typed(arguments: Arguments, key: str) -> str:
 def _shown(value: object) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
+    if isinstance(value, float):
+        return erlang_float(value)
     if isinstance(value, (bytes, bytearray)):
         return value.decode(errors="replace")
     return str(value)

@@ -117,7 +117,9 @@ class Broker:
         self.upkeep = Upkeep(stores)
         self.timers = self._surroundings.timers
         self.survey = Survey(pager.store, self._surroundings.queues_by_id.get)
-        self.durability = Durability(pager, self._surroundings.queues_by_id.get)
+        self.durability = Durability(
+            pager, self._surroundings.queues_by_id.get, self._surroundings.ledger
+        )
 
     @staticmethod
     def open(

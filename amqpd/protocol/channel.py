@@ -297,6 +297,7 @@ def _consume(channel: Channel, decoded: Decoded) -> None:
     if tag in consuming.consumers:
         raise NotAllowed(f"attempt to reuse consumer tag '{tag}'")
     queue = _source(channel, method)
+    consumer_arguments.check_type(queue, arguments)
     consumer_arguments.check_timeout(queue, arguments)
     consumer = ChannelConsumer(
         consuming,

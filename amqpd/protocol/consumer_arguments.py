@@ -4,12 +4,36 @@
     x-consumer-timeout   how long a delivery may stay unacked, in milliseconds; 0 is for
                          ever. The queue may have one for whoever does not say.
 
-Unknown arguments mean nothing. Texts are RabbitMQ's.
+What only consumers of streams may ask for is refused, for it would change nothing where
+somebody counts on it. Unknown arguments mean nothing. Texts are RabbitMQ's.
 """
 
-from amqpd.broker.arguments import CONSUMER_TIMEOUT, Arguments
+from typing import Final
+
+from amqpd.broker.arguments import (
+    CONSUMER_TIMEOUT,
+    Arguments,
+    module_name,
+    queue_type,
+)
 from amqpd.broker.errors import PreconditionFailed
 from amqpd.broker.queues.queue import Queue
+
+_OF_STREAMS: Final = ("x-stream-offset", "x-stream-filter", "x-stream-match-unfiltered")
+
+
+def check_type(queue: Queue, arguments: Arguments) -> None:
+    """Check that nothing is asked for that only another type of queue can do.
+
+    Raises:
+        PreconditionFailed: there is.
+    """
+    for key in _OF_STREAMS:
+        if key in arguments.table:
+            kind = module_name(queue_type(queue.arguments))
+            raise PreconditionFailed(
+                f"invalid arg '{key}' for {_resource(queue)} of queue type {kind}"
+            )
 
 
 def priority(queue: Queue, arguments: Arguments) -> int:
@@ -52,7 +76,8 @@ def _integer(queue: Queue, arguments: Arguments, key: str, default: int) -> int:
 
 
 def _invalid(queue: Queue, key: str, text: str) -> PreconditionFailed:
-    return PreconditionFailed(
-        f"invalid arg '{key}' for queue '{queue.name}' in vhost "
-        f"'{queue.vhost_name}': {text}"
-    )
+    return PreconditionFailed(f"invalid arg '{key}' for {_resource(queue)}: {text}")
+
+
+def _resource(queue: Queue) -> str:
+    return f"queue '{queue.name}' in vhost '{queue.vhost_name}'"

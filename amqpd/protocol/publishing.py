@@ -24,7 +24,7 @@ from amqpd.broker.messages.sender_selected import selected_keys, without_blind_c
 from amqpd.broker.ports import DurabilityWaiter
 from amqpd.broker.queues.durability import Durability
 from amqpd.broker.queues.queue import Queue
-from amqpd.broker.vhosts.deposit import check_properties, deposit
+from amqpd.broker.vhosts.deposit import Outcome, check_properties, deposit
 from amqpd.broker.vhosts.reply_queues import REPLY_TO
 from amqpd.broker.vhosts.routes import Route
 from amqpd.broker.vhosts.session import Session
@@ -227,15 +227,29 @@ class Publishing(DurabilityWaiter, Answerer):
             if not (facts & HAS_DELAY and only_wait(queues)):
                 # What waits goes by BCC when its time has come.
                 message = shown
+            self._pass_on(message, queues, mandatory)
         elif route.asks_message:
             queues = self._session.route_message(message, [])
             if mandatory and facts & HAS_DELAY:
                 queues = with_a_way(queues, message)
-        if self.transaction is not None:
+            self._pass_on(message, queues, mandatory)
+        elif self.transaction is not None:
             self.transaction.add_publish(message, queues, mandatory)
         else:
             self.enqueue(message, queues, mandatory)
         return len(queues)
+
+    def _pass_on(self, message: Message, queues: list[Queue], mandatory: bool) -> None:
+        """Publish a message that was asked for its way, and tell when it is taken."""
+        if self.transaction is not None:
+            self.transaction.add_publish(message, queues, mandatory)
+            return
+        if self._session.has_met_duplicate():
+            is_taken = self._offer(message, queues, mandatory, True)
+        else:
+            is_taken = self.enqueue(message, queues, mandatory)
+        if is_taken:
+            self._session.note_taken()
 
     def enqueue(self, message: Message, queues: list[Queue], mandatory: bool) -> bool:
         """Put a message into its queues; without any, return it if that was asked.
@@ -246,12 +260,12 @@ class Publishing(DurabilityWaiter, Answerer):
             # Nearly always: two loops would be 30 instructions more.
             queue = queues[0]
             if queue.can_refuse:
-                return self._offer(message, queues)
+                return self._offer(message, queues, mandatory, False)
             queue.publish(message)
         else:
             for queue in queues:
                 if queue.can_refuse:
-                    return self._offer(message, queues)
+                    return self._offer(message, queues, mandatory, False)
             message.share_among(max(1, len(queues)))
             for queue in queues:
                 queue.publish(message)
@@ -259,27 +273,39 @@ class Publishing(DurabilityWaiter, Answerer):
             self._keepers.run()
         self._traffic.routed += len(queues)
         if not queues:
-            self._traffic.unroutable += 1
-            if mandatory:
-                self._traffic.returned += 1
-                write_return(self._output, self.number, message, NO_ROUTE, b"NO_ROUTE")
+            self._note_unroutable(message, mandatory)
         if self.confirms is not None:
             self._take_number(self.confirms, message.number >= 0)
         return True
 
-    def _offer(self, message: Message, queues: list[Queue]) -> bool:
-        """Put a message into those of its queues that do not refuse it."""
-        is_taken = deposit(message, queues, self._keepers)
+    def _note_unroutable(self, message: Message, mandatory: bool) -> None:
+        self._traffic.unroutable += 1
+        if mandatory:
+            self._traffic.returned += 1
+            write_return(self._output, self.number, message, NO_ROUTE, b"NO_ROUTE")
+
+    def _offer(
+        self, message: Message, queues: list[Queue], mandatory: bool, is_seen: bool
+    ) -> bool:
+        """Put a message into those of its queues that do not refuse it.
+
+        `is_seen` says that one with its id has been published before.
+        """
+        outcome = deposit(message, queues, self._keepers)
         self._traffic.routed += len(queues)
+        if not queues:
+            self._note_unroutable(message, mandatory)
         if self.confirms is not None:
-            if is_taken:
-                self._take_number(self.confirms, message.number >= 0)
-            else:
+            if outcome is Outcome.REFUSED:
                 number = self.confirms.take_number()
                 self.confirms.refuse(number, number)
                 self._refused_count += 1
                 self._answer()
-        return is_taken
+            else:
+                # One that has been here before may still wait for the disk.
+                waits = is_seen or outcome is Outcome.SEEN or message.number >= 0
+                self._take_number(self.confirms, waits)
+        return outcome is not Outcome.REFUSED
 
     def _rewritten(self, content: bytes, facts: i64) -> bytes:
         """The content as the broker lets it be published."""

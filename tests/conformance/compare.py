@@ -8,6 +8,8 @@ too, and must be named by the `tests` of a row: what none names is NOT EXPLAINED
 the exit code is 1. A test that fails on ours is no difference but wrong, and so not
 explained either.
 
+Tests of tools that speak to the management API run if its address is named, too.
+
 The peer needs the users of tests/server/definitions.json: tests/server/conftest.py.
 """
 
@@ -24,6 +26,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
+from urllib.parse import urlsplit
 
 TABLE: Final = Path(__file__).with_name("differences.toml")
 NOT_EXPLAINED: Final = "NOT EXPLAINED"
@@ -105,15 +108,26 @@ def table(found: Sequence[Difference]) -> str:
     return "\n".join(lines)
 
 
-def run(url: str | None, path: Path, arguments: Sequence[str]) -> Record:
-    """Run the tests against a broker, ours if it has no URL; return the record."""
+def run(
+    peer: tuple[str, str | None] | None,
+    path: Path,
+    arguments: Sequence[str],
+    has_management: bool,
+) -> Record:
+    """Run the tests against a broker, ours if it is no peer; return the record."""
     environment = {
-        name: text for name, text in os.environ.items() if name != "AMQP_URL"
+        name: text
+        for name, text in os.environ.items()
+        if name not in ("AMQP_URL", "MANAGEMENT_URL")
     }
-    if url is not None:
-        environment["AMQP_URL"] = url
+    if peer is not None:
+        environment["AMQP_URL"], management = peer
+        if management is not None:
+            environment["MANAGEMENT_URL"] = management
     command = [sys.executable, "-m", "pytest", "-p", "tests.conformance.recording"]
     command += ["--quiet", "--tb=no", "--no-header", "-r", "", f"--record={path}"]
+    if not has_management:
+        command.append("--without-management")
     ended = subprocess.run(
         [*command, *(arguments or ("tests/server", "interop"))],
         env=environment,
@@ -125,17 +139,30 @@ def run(url: str | None, path: Path, arguments: Sequence[str]) -> Record:
     return record
 
 
+def without_user(url: str | None) -> str | None:
+    """Return an address as tools want it, who are told the user apart."""
+    if url is None:
+        return None
+    parts = urlsplit(url)
+    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}"
+
+
 def main() -> int:
     """Run both, print where they differ, and say whether all of it is explained."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("peer", help="the other broker: amqp://user:password@host/")
+    parser.add_argument(
+        "--management", help="its management API: http://host:15672", default=None
+    )
     # What else is there is for pytest: folders, files, -k and a word.
     options, rest = parser.parse_known_args()
     with tempfile.TemporaryDirectory() as directory:
         print("ours:", flush=True)
-        ours = run(None, Path(directory, "ours.json"), rest)
+        has_management = options.management is not None
+        ours = run(None, Path(directory, "ours.json"), rest, has_management)
         print(f"{options.peer}:", flush=True)
-        peer = run(options.peer, Path(directory, "peer.json"), rest)
+        there = (options.peer, without_user(options.management))
+        peer = run(there, Path(directory, "peer.json"), rest, has_management)
     found = differences(ours, peer, tomllib.loads(TABLE.read_text())["difference"])
     print(table(found))
     tests = {one.test for one in found}

@@ -2,7 +2,8 @@
 
     pytest -p tests.conformance.recording --record=FILE tests/server interop
 
-Only tests that ask for a broker by its URL are run. FILE gets a JSON object: test ->
+Only tests that ask for a broker by its URL are run, with `--without-management` only
+those of them that want no management API. FILE gets a JSON object: test ->
 its outcome and the rows of `differences.toml` that it looked up, with what each made of
 a statement. `tests/conformance/compare.py` reads two of these files.
 """
@@ -17,6 +18,8 @@ import pytest
 
 #: The fixtures that stand for a broker which a URL may name.
 BROKERS: Final = frozenset({"broker", "amqp_url"})
+#: The fixture that stands for its management API.
+MANAGEMENT: Final = frozenset({"management_url"})
 #: Under which name a test notes that it looked up a row.
 LOOKED_UP: Final = "difference"
 
@@ -24,18 +27,25 @@ LOOKED_UP: Final = "difference"
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Add the option that names the file."""
     parser.addoption("--record", type=Path, required=True, help="where to write it")
+    parser.addoption(
+        "--without-management",
+        action="store_true",
+        help="leave out what needs the management API",
+    )
 
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(
     config: pytest.Config, items: list[pytest.Item]
 ) -> None:
-    """Leave out tests that start a broker of their own."""
+    """Leave out tests that start a broker of their own, or need what there is not."""
+    unwanted = MANAGEMENT if config.getoption("--without-management") else frozenset()
     chosen: list[pytest.Item] = []
     others: list[pytest.Item] = []
     for item in items:
         names = set(getattr(item, "fixturenames", ()))
-        (chosen if names & BROKERS else others).append(item)
+        is_chosen = names & BROKERS and not names & unwanted
+        (chosen if is_chosen else others).append(item)
     items[:] = chosen
     config.hook.pytest_deselected(items=others)
 

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+import pytest
+
 from tests.conformance.compare import (
     NOT_EXPLAINED,
     Difference,
     differences,
     is_explained,
     table,
+    without_user,
 )
 
 PASSED: Final[dict[str, Any]] = {"outcome": "passed", "rows": []}
@@ -18,6 +21,18 @@ ROWS: Final[list[dict[str, Any]]] = [
     {"id": "first", "reason": "It came\nlater."},
     {"id": "second", "reason": "It is old.", "tests": ["a::lacks"]},
 ]
+
+
+@pytest.mark.parametrize(
+    ("url", "shown"),
+    [
+        ("http://guest:guest@h:15672", "http://h:15672"),
+        ("http://h:15672", "http://h:15672"),
+        (None, None),
+    ],
+)
+def test_tools_are_told_the_address_alone(url: str | None, shown: str | None) -> None:
+    assert without_user(url) == shown
 
 
 def test_what_passes_on_both_is_no_difference() -> None:

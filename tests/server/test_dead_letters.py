@@ -15,6 +15,7 @@ from tests.support.waiting import eventually
 from tests.support.wiring import Wiring
 
 EXPIRATION = 0x0100
+DEATH_KEYS = ("reason", "queue", "exchange")
 
 
 def declare(wiring: Wiring, **table: object) -> str:
@@ -369,3 +370,125 @@ def test_an_exchange_for_dead_letters_routes_by_the_keys_they_came_with(
     assert isinstance(message.method, Basic.GetOk)
     assert (message.method.exchange, message.method.routing_key) == (exchange, "a.b")
     assert wiring.bodies(other) == []
+
+
+def test_the_table_of_a_death_has_the_types_that_clients_expect(
+    wiring: Wiring,
+) -> None:
+    dead = declare(wiring)
+    queue = dead_lettering(wiring, dead)
+    wiring.send("", queue, b"x")
+    reject(wiring, queue)
+    found = wait_for(wiring, dead).properties
+    for key, kind in (
+        ("count", b"l" + (1).to_bytes(8, "big")),
+        ("reason", b"S\x00\x00\x00\x08rejected"),
+        ("time", b"T\x00\x00\x00\x00"),
+        ("exchange", b"S\x00\x00\x00\x00"),
+        ("routing-keys", b"A"),
+    ):
+        assert short_string(key) + kind in found
+    assert short_string("x-death") + b"A" in found
+    assert short_string("x-first-death-reason") + b"S" in found
+
+
+def test_the_time_of_a_death_is_that_of_the_first(wiring: Wiring) -> None:
+    work, wait = wiring.fresh_name(), wiring.fresh_name()
+    for name, next_name, ttl_ms in ((work, wait, None), (wait, work, 1100)):
+        arguments: Any = {
+            "x-dead-letter-exchange": "",
+            "x-dead-letter-routing-key": next_name,
+        }
+        if ttl_ms is not None:
+            arguments["x-message-ttl"] = ttl_ms
+        method = Queue.Declare(0, name, exclusive=True, arguments=arguments)
+        wiring.client.call(1, method, Queue.DeclareOk)
+    wiring.send("", work, b"x")
+    times = []
+    for _ in range(2):
+        reject(wiring, work)
+        found = headers_of(wait_unacked(wiring, work))["x-death"]
+        times.append(
+            next(one["time"] for one in found if one["reason"] == "rejected"),
+        )
+    # More than a second lies between the two.
+    assert times[0] == times[1]
+
+
+def test_the_first_death_is_told_for_good_and_the_last_one_each_time(
+    wiring: Wiring, expectations: Expectations
+) -> None:
+    dead = declare(wiring)
+    second = dead_lettering(wiring, dead)
+    first = dead_lettering(wiring, second, max_length=0)
+    wiring.send("", first, b"x")
+    eventually(lambda: message_count(wiring, second) == 1)
+    reject(wiring, second)
+    headers = headers_of(wait_for(wiring, dead))
+    assert [headers[f"x-first-death-{key}"] for key in DEATH_KEYS] == [
+        "maxlen",
+        first,
+        "",
+    ]
+    if not expectations.differ("last-death-headers"):
+        assert [headers[f"x-last-death-{key}"] for key in DEATH_KEYS] == [
+            "rejected",
+            second,
+            "",
+        ]
+
+
+@pytest.mark.parametrize("overflow", ["drop-head", "reject-publish-dlx"])
+def test_too_many_octets_are_too_much_as_well(wiring: Wiring, overflow: str) -> None:
+    dead = declare(wiring)
+    queue = dead_lettering(wiring, dead, max_length_bytes=3, overflow=overflow)
+    for body in (b"123", b"456"):
+        wiring.client.publish(1, Basic.Publish(0, "", queue), body)
+        answered = wiring.client.next_frame().method
+    message = wait_for(wiring, dead)
+    is_dropping = overflow == "drop-head"
+    assert message.body == (b"123" if is_dropping else b"456")
+    assert deaths(message) == [(queue, "maxlen", 1)]
+    assert isinstance(answered, Basic.Ack if is_dropping else Basic.Nack)
+
+
+def test_an_exchange_that_routes_nowhere_drops_without_a_word(wiring: Wiring) -> None:
+    queue = declare(wiring, dead_letter_exchange=wiring.exchange("direct"))
+    wiring.send("", queue, b"x")
+    reject(wiring, queue)
+    assert wiring.bodies(queue) == []
+
+
+def test_dead_letters_go_round_no_more_when_only_lengths_make_them(
+    wiring: Wiring,
+) -> None:
+    queue = wiring.fresh_name()
+    arguments: Any = {
+        "x-max-length": 1,
+        "x-dead-letter-exchange": "",
+        "x-dead-letter-routing-key": queue,
+    }
+    method = Queue.Declare(0, queue, exclusive=True, arguments=arguments)
+    wiring.client.call(1, method, Queue.DeclareOk)
+    for body in (b"1", b"2", b"3"):
+        wiring.send("", queue, body)
+    assert wiring.bodies(queue) == [b"3"]
+
+
+@pytest.mark.parametrize("strategy", ["at-most-once", "at-least-once"])
+def test_a_quorum_queue_takes_either_strategy(wiring: Wiring, strategy: str) -> None:
+    """RabbitMQ's two strategies are one here: the move is one step in the log."""
+    dead = wiring.queue()
+    name = wiring.fresh_name()
+    arguments: Any = {
+        "x-queue-type": "quorum",
+        "x-overflow": "reject-publish",
+        "x-dead-letter-strategy": strategy,
+        "x-dead-letter-exchange": "",
+        "x-dead-letter-routing-key": dead,
+    }
+    method = Queue.Declare(0, name, durable=True, arguments=arguments)
+    wiring.client.call(1, method, Queue.DeclareOk)
+    wiring.send("", name, b"x", b"\x10\x00\x02")
+    reject(wiring, name)
+    assert deaths(wait_for(wiring, dead)) == [(name, "rejected", 1)]

@@ -137,12 +137,16 @@ def test_an_alternate_exchange_that_is_no_string_is_406(
     client.expect_refusal(refused(406, text))
 
 
+@pytest.mark.parametrize("kind", ["x-nope", "x-jms-topic", "x-federation-upstream"])
 def test_an_unknown_type_is_406(
-    client: RawClient, expectations: Expectations, fresh_name: Callable[[], str]
+    client: RawClient,
+    expectations: Expectations,
+    fresh_name: Callable[[], str],
+    kind: str,
 ) -> None:
-    client.send_method(1, Exchange.Declare(0, fresh_name(), "x-nope"))
-    ours = refused(406, "PRECONDITION_FAILED - unknown exchange type 'x-nope'")
-    client.expect_refusal(expectations.of("unknown-exchange-type", ours, type="x-nope"))
+    client.send_method(1, Exchange.Declare(0, fresh_name(), kind))
+    ours = refused(406, f"PRECONDITION_FAILED - unknown exchange type '{kind}'")
+    client.expect_refusal(expectations.of("unknown-exchange-type", ours, type=kind))
 
 
 def test_passive_declare_looks_at_the_name_only(client: RawClient) -> None:

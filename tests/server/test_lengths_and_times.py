@@ -38,6 +38,13 @@ def publish(wiring: Wiring, queue: str, body: bytes, properties: bytes) -> None:
     wiring.client.publish(1, Basic.Publish(0, "", queue), body, properties)
 
 
+def take(wiring: Wiring, queue: str) -> int:
+    """Get a message, which stays unacked; return its delivery tag."""
+    message = wiring.client.get(queue, no_ack=False)
+    assert message is not None and isinstance(message.method, Basic.GetOk)
+    return message.method.delivery_tag or 0
+
+
 def answer(wiring: Wiring, queue: str, body: bytes = b"x") -> type[object]:
     """Publish; return the kind of the answer."""
     publish(wiring, queue, body, b"\x00\x00")
@@ -209,3 +216,118 @@ def test_a_length_of_nothing_keeps_nothing(wiring: Wiring) -> None:
     queue = declare(wiring, {"x-max-length": 0})
     wiring.send("", queue, b"x")
     assert wiring.bodies(queue) == []
+
+
+def test_what_is_unacked_is_not_counted(wiring: Wiring) -> None:
+    queue = declare(wiring, {"x-max-length": 1})
+    wiring.send("", queue, b"1")
+    tag = take(wiring, queue)
+    wiring.send("", queue, b"2")
+    assert count(wiring, queue) == 1
+    # It comes back in front of the other one, and then there is one too many.
+    wiring.client.send_method(1, Basic.Nack(tag, False, True))
+    eventually(lambda: count(wiring, queue) == 1)
+    assert wiring.bodies(queue) == [b"2"]
+
+
+def test_without_confirms_what_is_refused_is_dropped_without_a_word(
+    wiring: Wiring,
+) -> None:
+    queue = declare(wiring, {"x-max-length": 1, "x-overflow": "reject-publish"})
+    wiring.client.open_channel(2)
+    for body in (b"1", b"2"):
+        wiring.client.publish(2, Basic.Publish(0, "", queue, mandatory=True), body)
+    wiring.client.call(2, Basic.Qos(), Basic.QosOk)
+    assert wiring.bodies(queue) == [b"1"]
+
+
+def test_octets_that_would_be_too_many_are_refused(wiring: Wiring) -> None:
+    limits = {"x-max-length-bytes": 5, "x-overflow": "reject-publish"}
+    queue = declare(wiring, limits)
+    bodies = (b"123", b"456", b"45", b"6", b"")
+    answers = [answer(wiring, queue, body) for body in bodies]
+    assert answers == [Basic.Ack, Basic.Nack, Basic.Ack, Basic.Nack, Basic.Ack]
+    assert wiring.bodies(queue) == [b"123", b"45", b""]
+
+
+@pytest.mark.parametrize("overflow", ["reject-publish", "drop-head"])
+def test_only_what_is_dropped_is_a_dead_letter(wiring: Wiring, overflow: str) -> None:
+    dead = wiring.queue()
+    letters = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": dead}
+    queue = declare(wiring, {"x-max-length": 1, "x-overflow": overflow, **letters})
+    kept = [answer(wiring, queue, body) for body in (b"1", b"2")]
+    is_dropping = overflow == "drop-head"
+    assert kept == [Basic.Ack, Basic.Ack if is_dropping else Basic.Nack]
+    if is_dropping:
+        eventually(lambda: count(wiring, dead) == 1)
+    assert wiring.bodies(queue) == ([b"2"] if is_dropping else [b"1"])
+    assert wiring.bodies(dead) == ([b"1"] if is_dropping else [])
+
+
+def test_a_quorum_queue_refuses_and_makes_dead_letters_too(
+    wiring: Wiring, expectations: Expectations
+) -> None:
+    queue, dead = wiring.fresh_name(), wiring.queue()
+    arguments: Any = {
+        "x-queue-type": "quorum",
+        "x-max-length": 1,
+        "x-overflow": "reject-publish-dlx",
+        "x-dead-letter-exchange": "",
+        "x-dead-letter-routing-key": dead,
+    }
+    method = Queue.Declare(0, queue, durable=True, arguments=arguments)
+    wiring.client.call(1, method, Queue.DeclareOk)
+    answers = [answer(wiring, queue, body) for body in (b"1", b"2")]
+    eventually(lambda: count(wiring, dead) == 1)
+    if expectations.differ("reject-publish-dlx-of-quorum-queues"):
+        assert answers == [Basic.Ack, Basic.Ack]
+        assert wiring.bodies(dead) == [b"1"]
+    else:
+        assert answers == [Basic.Ack, Basic.Nack]
+        assert wiring.bodies(dead) == [b"2"]
+
+
+def test_the_highest_priority_is_dropped_first(wiring: Wiring) -> None:
+    """As RabbitMQ documents it: what is dropped is what would be delivered next."""
+    queue = declare(wiring, {"x-max-priority": 9, "x-max-length": 2})
+    for priority in (5, 1, 3, 9):
+        properties = b"\x08\x00" + bytes([priority])
+        wiring.send("", queue, b"%d" % priority, properties)
+    assert wiring.bodies(queue) == [b"3", b"1"]
+
+
+@pytest.mark.parametrize(
+    ("ttl_ms", "expiration"), [(30, "600000"), (600_000, "30"), (30, "40")]
+)
+def test_of_two_times_to_live_the_shorter_counts(
+    wiring: Wiring, ttl_ms: int, expiration: str
+) -> None:
+    queue = declare(wiring, {"x-message-ttl": ttl_ms})
+    wiring.send("", queue, b"x", expiring(expiration))
+    eventually(lambda: count(wiring, queue) == 0)
+
+
+def test_every_priority_expires(wiring: Wiring) -> None:
+    queue = declare(wiring, {"x-max-priority": 2, "x-message-ttl": 30})
+    for priority in (0, 2, 1):
+        wiring.send("", queue, b"x", b"\x08\x00" + bytes([priority]))
+    eventually(lambda: count(wiring, queue) == 0)
+
+
+@pytest.mark.parametrize("kind", ["classic", "quorum"])
+def test_an_unacked_message_does_not_expire(wiring: Wiring, kind: str) -> None:
+    queue = wiring.fresh_name()
+    arguments: Any = {"x-queue-type": kind, "x-message-ttl": 20}
+    method = Queue.Declare(0, queue, durable=True, arguments=arguments)
+    wiring.client.call(1, method, Queue.DeclareOk)
+    wiring.client.call(1, Basic.Consume(0, queue, "t"), Basic.ConsumeOk)
+    publish(wiring, queue, b"x", b"\x10\x00\x02")
+    frames = [wiring.client.next_frame() for _ in range(4)]
+    methods = [frame.method for frame in frames if frame.kind == 1]
+    (delivery,) = [one for one in methods if isinstance(one, Basic.Deliver)]
+    # What is published now has expired by the time that it is gone.
+    wiring.client.call(1, Basic.Cancel("t"), Basic.CancelOk)
+    wiring.send("", queue, b"y", b"\x10\x00\x02")
+    eventually(lambda: count(wiring, queue) == 0)
+    wiring.client.send_method(1, Basic.Ack(delivery.delivery_tag or 0))
+    wiring.client.call(1, Basic.Qos(), Basic.QosOk)

@@ -185,6 +185,36 @@ def test_a_limit_holds_at_once(
 
 
 @pytest.mark.parametrize(
+    ("path", "low", "high", "reason"),
+    [
+        (MEMORY, {"absolute": 1}, {"absolute": 1 << 50}, "low on memory"),
+        (DISK, {"absolute": 1 << 60}, {"absolute": 1}, "low on disk"),
+    ],
+)
+def test_only_who_publishes_is_blocked_and_told_why(
+    path: str, low: object, high: object, reason: str, server: AmqpdServer
+) -> None:
+    with client_of(server) as publisher, client_of(server) as consumer:
+        publisher.open().open_channel()
+        consumer.open().open_channel()
+        queue = publisher.temporary_queue()
+        publisher.publish_to_queue("nowhere")
+        consumer.publish_to_queue("nowhere")
+        assert put(server, path, low).status == 204
+        publisher.publish_to_queue(queue, b"held")
+        blocked = publisher.expect_method(0, commands.Connection.Blocked)
+        assert blocked.reason == reason
+        # What is not behind the publish is answered as ever, here and there.
+        publisher.open_channel(2)
+        consumer.call(1, commands.Basic.Qos(), commands.Basic.QosOk)
+        assert put(server, path, high).status == 204
+        publisher.expect_method(0, commands.Connection.Unblocked)
+        message = publisher.get(queue)
+        assert message is not None
+        assert message.body == b"held"
+
+
+@pytest.mark.parametrize(
     "content",
     [
         {},

@@ -70,8 +70,12 @@ def test_the_clock_begins_when_the_last_consumer_goes(
 
 @pytest.mark.parametrize(
     "use",
-    [Queue.Declare(passive=True), Basic.Get(no_ack=True)],
-    ids=["declare", "get"],
+    [
+        Queue.Declare(passive=True),
+        Queue.Declare(arguments={"x-expires": EXPIRES_MS}),
+        Basic.Get(no_ack=True),
+    ],
+    ids=["passive declare", "declare", "get"],
 )
 def test_asking_for_it_keeps_a_queue(
     client: RawClient, fresh_name: Callable[[], str], use: commands.Basic.Get

@@ -164,11 +164,14 @@ def test_a_quorum_queue_is_no_classic_queue(
 def test_a_stream_is_406(
     client: RawClient, fresh_name: FreshName, expectations: Expectations
 ) -> None:
-    arguments = {"x-queue-type": "stream"}
+    arguments = {"x-queue-type": "stream", "x-max-age": "1D"}
     if expectations.differ("streams"):
         declare(client, fresh_name(), arguments, durable=True)
         return
-    reason = "invalid arg 'x-queue-type' for {}: \"unsupported queue type 'stream'\""
+    reason = (
+        "invalid arg 'x-queue-type' for {}: "
+        "\"unsupported queue type 'stream', declare 'classic' or 'quorum'\""
+    )
     expect_refused(client, fresh_name(), arguments, reason, durable=True)
 
 

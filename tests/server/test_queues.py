@@ -395,6 +395,18 @@ def test_an_exclusive_queue_is_gone_when_its_connection_has_closed(
     declare(client, name, exclusive=True)
 
 
+def test_an_auto_delete_queue_goes_with_the_connection_of_its_last_consumer(
+    client: RawClient, connect: Callable[[], RawClient], fresh_name: Callable[[], str]
+) -> None:
+    name = fresh_name()
+    consumer = connect()
+    declare(consumer, name, auto_delete=True)
+    consumer.call(1, Basic.Consume(0, name, "one"), Basic.ConsumeOk)
+    consumer.close()
+    client.send_method(1, Queue.Declare(0, name, passive=True))
+    client.expect_refusal(refused(404, f"NOT_FOUND - no queue '{name}' in vhost '/'"))
+
+
 @pytest.mark.parametrize("by", ["cancel", "channel.close"])
 def test_an_auto_delete_queue_goes_with_its_last_consumer(
     client: RawClient, fresh_name: Callable[[], str], by: str

@@ -26,6 +26,8 @@ MATCHING: Final[dict[str, set[str]]] = {
     "a.*.b": {"a..b"},
     "#.a.#": {"a", "a.", ".a", "a.b", "a..b", "a.a"},
     "#.b.#.b": {"b.b"},
+    # RabbitMQ 4.3 refuses more than two of them.
+    "#.a.#.b.#": {"a.b", "a..b"},
     # Only a word that is nothing else is a wildcard.
     "##": set(),
     "*a": set(),

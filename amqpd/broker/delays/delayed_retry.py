@@ -5,8 +5,9 @@
                           beyond 4 MiB: in the log only, and read when it is due
 
 How long a message waits grows with how often it came back; the log knows both, so a
-restart shortens nothing. Who waits is neither ready nor unacked. It is charged to no
-memory budget, as what is unacked: beyond a bound only those stay that the log has not.
+restart shortens nothing. Who waits is neither ready nor unacked. What it takes in memory
+is charged like what is unacked, so that others leave in its stead: beyond a bound only
+those stay that the log has not.
 
 It knows one queue, or one level of a queue with priorities; who decides what waits, and
 for how long, is the queue's keeper.
@@ -18,6 +19,7 @@ from mypy_extensions import i64
 
 from amqpd.broker.delays.due_times import NONE_DUE, DueTimes
 from amqpd.broker.queues.delivery import Reference
+from amqpd.broker.queues.memory_use import MemoryUse
 from amqpd.broker.queues.queue_log import QueueLog
 
 # Those that wait may take so much memory in one queue, if the log has them.
@@ -30,11 +32,12 @@ RETRY_MS: Final[i64] = 1000
 class DelayedRetry:
     """What waits at one queue."""
 
-    def __init__(self, log: QueueLog) -> None:
+    def __init__(self, log: QueueLog, use: MemoryUse) -> None:
         self.count: i64 = 0
         # Octets of bodies of all that waits.
         self.body_size: i64 = 0
         self._log = log
+        self._use = use
         self._due_times = DueTimes()
         self._hot: dict[int, Reference] = {}
         self._hot_cost: i64 = 0
@@ -59,7 +62,7 @@ class DelayedRetry:
             self._cold[seq] = int(message.body_size())
             return
         self._hot[seq] = reference
-        self._hot_cost += message.cost
+        self._charge(message.cost)
 
     def take_due(self, now_ms: i64) -> Reference | None:
         """Take the first one whose time has come.
@@ -72,7 +75,7 @@ class DelayedRetry:
                 return None
             reference = self._hot.pop(seq, None)
             if reference is not None:
-                self._hot_cost -= reference.message.cost
+                self._charge(-reference.message.cost)
                 self._forget(reference.message.body_size())
                 return reference
             reference = self._read(seq, now_ms)
@@ -93,6 +96,10 @@ class DelayedRetry:
         self.count -= 1
         self.body_size -= body_size
 
+    def _charge(self, cost: i64) -> None:
+        self._hot_cost += cost
+        self._use.unacked += cost
+
     def clear(self) -> list[int]:
         """The queue is done with all of them; return their seqs."""
         seqs = [*self._hot, *self._cold]
@@ -103,7 +110,7 @@ class DelayedRetry:
         self._due_times.clear()
         self._hot = {}
         self._cold = {}
-        self._hot_cost = 0
+        self._charge(-self._hot_cost)
         self.count = 0
         self.body_size = 0
         return seqs

@@ -34,6 +34,10 @@ class RoutedMessage(Routable):
                 self._headers = {}
         return self._headers
 
+    def now_ms(self) -> i64:
+        """When it was published."""
+        return self.message.enqueued_ms
+
     def delay_ms(self) -> i64:
         """How long it is to wait before it is routed; 0 or less: not at all."""
         message = self.message

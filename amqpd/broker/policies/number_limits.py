@@ -6,7 +6,7 @@ a short list, and anything else is refused in RabbitMQ's words.
 
 from typing import Final
 
-from amqpd.broker.policies.erlang_term import erlang_pairs, erlang_term
+from amqpd.broker.erlang_term import erlang_pairs, erlang_term
 from amqpd.broker.policies.policy import ParameterInvalid
 
 MAX_CONNECTIONS: Final = "max-connections"

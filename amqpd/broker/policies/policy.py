@@ -10,7 +10,7 @@ from typing import Final, cast, final
 
 from amqpd.auth.permissions import PatternInvalid, compile_pattern
 from amqpd.broker.arguments import CLASSIC, QUORUM
-from amqpd.broker.policies.erlang_term import erlang_term
+from amqpd.broker.erlang_term import erlang_term
 from amqpd.broker.policies.policy_keys import REMOVED_KEYS, definition_problem
 
 EXCHANGES: Final = "exchanges"

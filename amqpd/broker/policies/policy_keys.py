@@ -10,7 +10,7 @@ are passed over.
 import re
 from typing import Final
 
-from amqpd.broker.policies.erlang_term import erlang_pairs, erlang_term
+from amqpd.broker.erlang_term import erlang_pairs, erlang_term
 
 # Kinds of values. A tuple lists all that there are.
 _TEXT: Final = "text"

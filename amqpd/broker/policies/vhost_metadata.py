@@ -12,7 +12,7 @@ have the first three in the virtual host itself, new ones in its `metadata` too.
 from typing import Final, cast, final
 
 from amqpd.broker.arguments import CLASSIC, QUORUM
-from amqpd.broker.policies.erlang_term import erlang_term
+from amqpd.broker.erlang_term import erlang_term
 from amqpd.broker.policies.policy import ParameterInvalid
 
 # What stands in the place of a type when none is set.

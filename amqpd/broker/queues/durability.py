@@ -14,6 +14,7 @@ from amqpd.broker.ports import DurabilityWaiter, Step
 from amqpd.broker.queues.delivery import Reference
 from amqpd.broker.queues.pager import Pager
 from amqpd.broker.queues.queue import Queue
+from routing.deduplication import Ledger
 from store.message_store import MessageStore
 from store.sync_step import SyncStep
 
@@ -26,9 +27,11 @@ class Durability:
         self,
         pager: Pager,
         find_queue: Callable[[int], Queue | None],
+        ledger: Ledger,
     ) -> None:
         self._store: MessageStore[DurabilityWaiter] = pager.store
         self._find_queue = find_queue
+        self._ledger = ledger
 
     @property
     def is_wanted(self) -> bool:
@@ -74,6 +77,9 @@ class Durability:
         Returns what makes the log unusable, if anything: the caller ends the process.
         """
         result = self._store.complete(cast(SyncStep[DurabilityWaiter], step))
+        if result.refused:
+            # Their publishers try again.
+            self._ledger.forget_all()
         if result.lost:
             self._drop_lost(result.lost)
         for token in result.kept:

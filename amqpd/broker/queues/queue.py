@@ -30,6 +30,7 @@ from amqpd.broker.queues.queue_log import LANE, QueueLog
 from amqpd.broker.queues.windows import Windows
 from amqpd.broker.timers import Timed
 from amqpd.wire.properties import PERSISTENT
+from routing.deduplication import SeenIds
 from store.replay import RecoveredQueue
 
 
@@ -69,6 +70,8 @@ class Queue(PagedQueue):
         self.is_ruled = False
         self.has_deadlines = False
         self.can_refuse = False
+        # The ids of what has come lately, if a second one like it is not wanted.
+        self.seen_ids: SeenIds | None = None
         self.unacked_count: i64 = 0
         self.next_seq: i64 = 1
         self._ready = self.ready = Backlog(durable, pager.use)

@@ -32,6 +32,7 @@ class QueueLog:
         self, owner: ReferenceOwner, queue_id: i64, durable: bool, pager: Pager
     ) -> None:
         self.page_id: i64 = page_id(queue_id)
+        self.use = pager.use
         self._owner = owner
         self._id: i64 = queue_id
         self._durable = durable

@@ -109,8 +109,8 @@ class QueueKeeper(Keeper):
         self._limits = limits
         self._is_dead_lettering = limits.dead_letter_exchange is not None
         self._drops_unread = not self._is_dead_lettering and limits.size_max < 0
-        queue.can_refuse = limits.has_length and (
-            limits.overflow is not Overflow.DROP_HEAD
+        queue.can_refuse = queue.seen_ids is not None or (
+            limits.has_length and limits.overflow is not Overflow.DROP_HEAD
         )
         queue.is_ruled = (
             limits.has_length
@@ -194,7 +194,7 @@ class QueueKeeper(Keeper):
 
     def refuses(self, message: Message) -> bool:
         """Whether the queue has no room for one more, and refuses it."""
-        if not self._queue.can_refuse:
+        if self._limits.overflow is Overflow.DROP_HEAD:
             return False
         size = message.body_size()
         if self._is_too_long(1, size):
@@ -504,7 +504,7 @@ class QueueKeeper(Keeper):
     def _wait(self, reference: Reference, due_ms: i64) -> None:
         """Let one wait that is in no line any more, but not beyond its time."""
         if self._retry is None:
-            self._retry = DelayedRetry(self._queue.log)
+            self._retry = DelayedRetry(self._queue.log, self._queue.log.use)
         self._retry.wait(
             reference, min(due_ms, self._limits.deadline_ms(reference.message))
         )

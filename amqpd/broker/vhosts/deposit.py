@@ -1,9 +1,11 @@
 """The last steps of every publish, whoever publishes: checks, and into the queues.
 
 What is checked here are properties that the broker acts on. A message is put into all
-its queues or, when some have no room and refuse what is too much, into the others.
+its queues or, when some have no room and refuse what is too much, into the others. One
+that has come to a queue before is not put there, if the queue compares ids.
 """
 
+from enum import Enum
 from typing import Final
 
 from mypy_extensions import i64
@@ -11,6 +13,7 @@ from mypy_extensions import i64
 from amqpd.auth.users import User
 from amqpd.broker.errors import PreconditionFailed
 from amqpd.broker.messages.message import Message
+from amqpd.broker.messages.routed_message import RoutedMessage
 from amqpd.broker.queues.keeper import KeepersRound
 from amqpd.broker.queues.queue import Queue
 from amqpd.wire.frames import HEAD_SIZE
@@ -75,21 +78,39 @@ def milliseconds(text: str) -> int:
     return min(value, MILLISECONDS_MAX)
 
 
-def deposit(message: Message, queues: list[Queue], keepers: KeepersRound) -> bool:
+class Outcome(Enum):
+    """What became of a message."""
+
+    TAKEN = "taken"
+    # A queue had one with its id before, which may still wait for the disk.
+    SEEN = "seen"
+    REFUSED = "refused"
+
+
+def deposit(message: Message, queues: list[Queue], keepers: KeepersRound) -> Outcome:
     """Put a message into those of its queues that do not refuse it.
 
-    Returns whether all have taken it.
+    Returns whether all have taken it; that one refuses it weighs more than that another
+    one has had it before.
     """
+    seen = RoutedMessage(message, [])
+    new_to = [
+        one for one in queues if one.seen_ids is None or not one.seen_ids.has(seen)
+    ]
     refusing: list[Queue] = []
-    for queue in queues:
+    for queue in new_to:
         if queue.keeper is not None and queue.keeper.refuses(message):
             refusing.append(queue)
-    taking = [one for one in queues if one not in refusing]
+    taking = [one for one in new_to if one not in refusing]
     message.share_among(max(1, len(taking)))
     for queue in taking:
         queue.publish(message)
+        if queue.seen_ids is not None:
+            queue.seen_ids.add(seen)
     for queue in refusing:
         assert queue.keeper is not None
         queue.keeper.on_refused(message)
     keepers.run()
-    return not refusing
+    if refusing:
+        return Outcome.REFUSED
+    return Outcome.TAKEN if len(new_to) == len(queues) else Outcome.SEEN

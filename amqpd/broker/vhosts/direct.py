@@ -24,7 +24,7 @@ from amqpd.broker.messages.sender_selected import selected_keys, without_blind_c
 from amqpd.broker.ports import DurabilityWaiter
 from amqpd.broker.queues.delivery import Reference
 from amqpd.broker.queues.queue import Queue
-from amqpd.broker.vhosts.deposit import check_properties, deposit
+from amqpd.broker.vhosts.deposit import Outcome, check_properties, deposit
 from amqpd.broker.vhosts.reply_queues import REPLY_TO
 from amqpd.broker.vhosts.session import Session
 from amqpd.wire.frames import (
@@ -108,10 +108,13 @@ def publish(
         queues = session.route_message(message, more_keys)
     elif route.asks_message:
         queues = session.route_message(message, [])
-    is_taken = deposit(message, queues, surroundings.keepers)
-    if not is_taken:
+    is_seen = session.has_met_duplicate()
+    outcome = deposit(message, queues, surroundings.keepers)
+    if outcome is Outcome.REFUSED:
         done(PublishRejected("Unable to publish message. Check queue limits."))
-    elif message.number >= 0:
+        return
+    session.note_taken()
+    if message.number >= 0 or is_seen or outcome is Outcome.SEEN:
         waiter = Durable(
             lambda error: done(bool(queues) if error is None else error),
             "the disk refused the message",

@@ -46,6 +46,8 @@ class Session(Access):
         if admission is not None:
             admission.enter(user.name, vhost.name)
         self.routes = vhost.route_cache(user.name)
+        # Who was asked for its way last, until it is taken.
+        self._asked: RoutedMessage | None = None
         # For the firehose.
         self.connection_name = ""
 
@@ -108,11 +110,26 @@ class Session(Access):
             )
         return queues
 
+    def has_met_duplicate(self) -> bool:
+        """Whether an exchange has kept the message that was asked for last."""
+        return self._asked is not None and self._asked.is_duplicate
+
+    def note_taken(self) -> None:
+        """The message that was asked for its way last has been taken.
+
+        Of what is in a transaction this is never said: it is compared with what came
+        before, but nothing with it, since it may never be committed.
+        """
+        if self._asked is not None:
+            self.vhost.surroundings.ledger.settle(self._asked)
+            self._asked = None
+
     def _destinations(
         self, name: str, message: Message, keys: list[bytes]
     ) -> list[Queue]:
         if name:
-            routed = RoutedMessage(message, keys)
+            routed = self._asked = RoutedMessage(message, keys)
+            routed.is_new = True
             return self.vhost.router.resolve(name, routed).destinations
         queues: list[Queue] = []
         for one in keys:

@@ -44,6 +44,7 @@ from amqpd.broker.rules.queue_keeper import QueueKeeper
 from amqpd.broker.vhosts.access import Access
 from amqpd.broker.vhosts.policy_round import PolicyRound
 from routing.binding import Binding
+from routing.deduplication import DEDUPLICATION, Ledger, SeenIds
 from routing.router import Router
 from store.message_store import MessageStore
 
@@ -76,6 +77,8 @@ class Surroundings:
         self.traffic = Traffic()
         self.churn = Churn()
         self.events = Events(self.timers)
+        # The ids of what has been published lately, where they are compared.
+        self.ledger = Ledger()
         # Whether what publishers say in x-death is history, as in RabbitMQ 3.
         self.keeps_published_deaths = True
         self._random_octets = random_octets
@@ -105,7 +108,9 @@ class Topology:
         self.name = name
         self.surroundings = surroundings
         self.line = OperationLine()
-        self.router: Router[Queue] = Router(surroundings.new_seed())
+        self.router: Router[Queue] = Router(
+            surroundings.new_seed(), surroundings.ledger
+        )
         self.queues: dict[str, Queue] = {}
         self.exchanges: dict[str, Exchange] = {}
         self.policies = PolicyTable()
@@ -270,6 +275,8 @@ class Topology:
                 surroundings.dispatch,
                 surroundings.pager,
             )
+        if arguments.table.get(DEDUPLICATION) is True:
+            queue.seen_ids = SeenIds(arguments.table, surroundings.ledger)
         queue.keeper = QueueKeeper(
             queue,
             rules,

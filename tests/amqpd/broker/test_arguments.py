@@ -62,7 +62,11 @@ def difference(current: Table, received: Table) -> str:
         ("x-single-active-consumer", 1, "{unacceptable_type,signedint}"),
         ("x-queue-leader-locator", "x", "invalid_queue_locator_arg"),
         ("x-queue-type", "x", "\"unsupported queue type 'x'\""),
-        ("x-queue-type", "stream", "\"unsupported queue type 'stream'\""),
+        (
+            "x-queue-type",
+            "stream",
+            "\"unsupported queue type 'stream', declare 'classic' or 'quorum'\"",
+        ),
         ("x-queue-type", 5, "{unacceptable_type,signedint}"),
         ("x-queue-master-locator", 5, "{unacceptable_type,signedint}"),
         ("x-consumer-timeout", -1, "{value_negative,-1}"),
@@ -72,6 +76,13 @@ def test_a_value_that_makes_no_sense_is_refused(
     key: str, value: object, reason: str
 ) -> None:
     assert refusal({key: value}) == f"invalid arg '{key}' for {QUEUE}: {reason}"
+
+
+def test_a_group_of_nobody_is_refused() -> None:
+    key = "x-quorum-initial-group-size"
+    told = f"invalid arg '{key}' for {QUEUE}: {{value_zero,0}}"
+    assert refusal({**QUORUM, key: 0}) == told
+    check_queue_arguments(arguments({**QUORUM, key: 1}), QUEUE)
 
 
 @pytest.mark.parametrize(

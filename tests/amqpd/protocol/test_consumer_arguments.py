@@ -9,7 +9,12 @@ from pamqp import commands
 
 from amqpd.broker.errors import PreconditionFailed
 from amqpd.broker.queues.queue import Queue
-from amqpd.protocol.consumer_arguments import check_timeout, priority, timeout_ms
+from amqpd.protocol.consumer_arguments import (
+    check_timeout,
+    check_type,
+    priority,
+    timeout_ms,
+)
 from tests.support.connection_pair import Bench
 from tests.support.control_plane import arguments
 
@@ -70,3 +75,19 @@ def test_a_negative_timeout_is_refused(queue: Queue) -> None:
         "invalid arg 'x-consumer-timeout' for queue 'q' in vhost '/': "
         "{value_negative,-1}"
     )
+
+
+@pytest.mark.parametrize(
+    "key", ["x-stream-offset", "x-stream-filter", "x-stream-match-unfiltered"]
+)
+def test_what_streams_alone_can_do_is_refused(queue: Queue, key: str) -> None:
+    with pytest.raises(PreconditionFailed) as caught:
+        check_type(queue, arguments({key: "first"}))
+    assert caught.value.text == (
+        f"invalid arg '{key}' for queue 'q' in vhost '/' of queue type "
+        "rabbit_classic_queue"
+    )
+
+
+def test_what_queues_can_do_is_not_refused(queue: Queue) -> None:
+    check_type(queue, arguments({"x-priority": 1, "x-unknown": "anything"}))

@@ -37,6 +37,11 @@ def fail(queue: Queue) -> None:
     queue.requeue(get(queue), True)
 
 
+def charged(ruled: RuledQueues) -> int:
+    """What is with consumers or waits, in memory that others have to make up for."""
+    return int(ruled.bench.broker.pager.use.unacked)
+
+
 def waiting(queue: Queue) -> int:
     assert queue.keeper is not None
     return queue.keeper.waiting_count()
@@ -465,3 +470,35 @@ def test_what_waits_is_not_lost_when_others_leave_memory(little: Bench) -> None:
     assert not queue.has_memory()
     found = [body[:2] for body in bodies_of(queue)]
     assert found == [b"%02d" % number for number in range(6)]
+
+
+# -- memory -------------------------------------------------------------------
+
+
+def test_what_waits_is_charged_until_it_is_ready(ruled: RuledQueues) -> None:
+    queue = ruled.make("q", **RETRY)
+    ruled.publish(queue, bytes(1000))
+    reference = get(queue)
+    cost = int(reference.message.cost)
+    assert charged(ruled) == cost
+    queue.requeue(reference, True)
+    # It says now how often it came back.
+    assert charged(ruled) == reference.message.cost >= cost
+    ruled.bench.pass_time(0)
+    ruled.bench.pass_time(100)
+    assert (queue.ready_count, charged(ruled)) == (1, 0)
+
+
+@pytest.mark.parametrize("is_deleted", [False, True])
+def test_what_is_dropped_while_it_waits_is_charged_no_longer(
+    ruled: RuledQueues, is_deleted: bool
+) -> None:
+    queue = ruled.make("q", **RETRY)
+    ruled.publish(queue, bytes(1000))
+    fail(queue)
+    assert charged(ruled) > 1000
+    if is_deleted:
+        queue.delete()
+    else:
+        queue.purge()
+    assert charged(ruled) == 0

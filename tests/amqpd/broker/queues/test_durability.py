@@ -4,12 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pamqp import commands
 
 from tests.support.connection_pair import Bench, ConnectionPair
-from tests.support.content import PERSISTENT_PROPERTIES, publish
+from tests.support.content import (
+    PERSISTENT_PROPERTIES,
+    publish,
+    short_string,
+    with_headers,
+)
 from tests.support.failing_disk import FailingDisk
 
 
@@ -104,6 +110,37 @@ def test_what_a_full_disk_refuses_is_nacked_and_leaves_its_queues(
     assert (nack.delivery_tag, nack.multiple) == (4, True)
     assert (ready(bench, "q"), ready(bench, "p")) == (1, 0)
     disk.is_full = False
+
+
+@pytest.mark.parametrize("by", ["queue", "exchange"])
+def test_the_id_of_what_a_full_disk_refuses_may_come_again(
+    bench: Bench, publisher: ConnectionPair, disk: FailingDisk, by: str
+) -> None:
+    comparing: Any = {"x-message-deduplication": True}
+    table = comparing if by == "queue" else {}
+    declare = commands.Queue.Declare(0, "d", durable=True, arguments=table)
+    publisher.call(1, declare, commands.Queue.DeclareOk)
+    exchange = commands.Exchange.Declare(0, "x", "fanout", arguments=comparing)
+    publisher.call(1, exchange, commands.Exchange.DeclareOk)
+    publisher.call(1, commands.Queue.Bind(0, "d", "x"), commands.Queue.BindOk)
+    identity = short_string("x-deduplication-header") + b"S\x00\x00\x00\x01a"
+    properties = b"\x30\x00" + with_headers(identity)[2:] + b"\x02"
+    way = ("d", b"x", "") if by == "queue" else ("", b"x", "x")
+    message = publish(*way, properties=properties)
+    disk.is_full = True
+    publisher.send(message)
+    bench.sync()
+    assert publisher.expect(1, commands.Basic.Nack).delivery_tag == 1
+    disk.is_full = False
+    bench.now_ms += 60_000
+    bench.sync()
+    # A duplicate is not confirmed before the first one is safe.
+    publisher.send(message, message)
+    assert publisher.take() == []
+    bench.sync()
+    ack = publisher.expect(1, commands.Basic.Ack)
+    assert (ack.delivery_tag, ack.multiple) == (3, True)
+    assert ready(bench, "d") == 1
 
 
 def test_a_refused_message_of_a_queue_that_is_gone_troubles_nobody(
