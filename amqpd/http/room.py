@@ -14,9 +14,8 @@ from typing import Protocol
 
 from amqpd.broker.broker import Broker
 from amqpd.broker.clients.secret_checks import SecretChecks
-from amqpd.broker.queues.queue import Queue
-from amqpd.http.kept_texts import KeptTexts
 from amqpd.http.node_port import NodePort
+from amqpd.http.queue_texts import QueueTexts
 
 
 @dataclass(frozen=True)
@@ -78,9 +77,7 @@ class Room:
     ticks: Ticks
     listeners: list[Listener] = field(default_factory=list)
     #: Of all that is said of queues in lists.
-    queue_texts: KeptTexts[Queue] = field(
-        default_factory=lambda: KeptTexts[Queue](lambda queue: queue.is_deleted)
-    )
+    queue_texts: QueueTexts = field(default_factory=QueueTexts)
     #: Held from reading what there is until the change of it is durable, where a
     #: change is one of several fields: else one of two at a time would be lost.
     change_lock: asyncio.Lock = field(default_factory=asyncio.Lock)

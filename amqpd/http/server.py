@@ -190,19 +190,19 @@ def _refused(error: HttpError) -> Answer:
 
 async def _write(request: web.Request, answer: Answer) -> web.StreamResponse:
     headers = {"Cache-Control": "no-cache", "Server": "amqpd", **answer.headers}
-    octets = answer.octets
-    if octets is not None:
+    size = answer.size
+    if answer.has_body:
         headers["Content-Type"] = answer.content_type
-    if octets is None or len(octets) <= PIECE_SIZE:
-        return web.Response(status=answer.status, headers=headers, body=octets)
+    if size <= PIECE_SIZE:
+        body = b"".join(answer.pieces(PIECE_SIZE)) if answer.has_body else None
+        return web.Response(status=answer.status, headers=headers, body=body)
     response = web.StreamResponse(status=answer.status, headers=headers)
-    response.content_length = len(octets)
-    view = memoryview(octets)
+    response.content_length = size
     try:
         async with asyncio.timeout(ANSWER_SECONDS):
             await response.prepare(request)
-            for start in range(0, len(octets), PIECE_SIZE):
-                await response.write(view[start : start + PIECE_SIZE])
+            for piece in answer.pieces(PIECE_SIZE):
+                await response.write(piece)
             await response.write_eof()
     except TimeoutError:
         if request.transport is not None:

@@ -107,6 +107,8 @@ class Topology:
         self.line = OperationLine()
         self.router: Router[Queue] = Router(surroundings.new_seed())
         self.queues: dict[str, Queue] = {}
+        # Another one whenever a queue has come or gone.
+        self.queues_version: i64 = 0
         self.exchanges: dict[str, Exchange] = {}
         self.policies = PolicyTable()
         self._policy_round = PolicyRound(
@@ -221,6 +223,7 @@ class Topology:
         )
         self._start_clock(queue, rules)
         self.queues[name] = queue
+        self.queues_version += 1
         self.default_routes[default_route_key(name)] = queue
         self.router.add_destination(name, queue)
         if durable:
@@ -370,6 +373,7 @@ class Topology:
         name = queue.name
         self.surroundings.churn.queues_deleted += 1
         del self.queues[name]
+        self.queues_version += 1
         del self.default_routes[default_route_key(name)]
         self.leaving.discard(name)
         queue.expiry = None
