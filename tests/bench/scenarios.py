@@ -20,10 +20,15 @@ from tests.bench.generator import Generator, Result
 from tests.bench.large_body import measure_large_body
 from tests.bench.lone_confirm import measure_lone_confirm
 from tests.bench.many_queues import measure_many_queues
+from tests.bench.polled import measure_polled
 from tests.bench.restart import measure_restart
 from tests.bench.steady import measure_steady
 
 PERSISTENT_1K: Final = ("--size", "1024", "--persistent", "y")
+DURABLE: Final = (
+    *(*PERSISTENT_1K, "--confirm", "1000"),
+    *("--ack", "manual", "--ack-batch", "100", "--prefetch", "1000"),
+)
 
 
 @dataclass(frozen=True)
@@ -57,8 +62,13 @@ def _transient(bench: Bench, target: Target) -> Figures:
 
 
 def _durable(bench: Bench, target: Target) -> Figures:
-    acks = ("--ack", "manual", "--ack-batch", "100", "--prefetch", "1000")
-    return figures_of(bench.load(target, *PERSISTENT_1K, "--confirm", "1000", *acks))
+    return figures_of(bench.load(target, *DURABLE))
+
+
+def _durable_polled(bench: Bench, target: Target) -> Figures:
+    return measure_polled(
+        bench.generator, target, DURABLE, bench.seconds, bench.directory
+    )
 
 
 def _latency(bench: Bench, target: Target) -> Figures:
@@ -141,6 +151,12 @@ SCENARIOS: Final = {
         "manual ack every 100, prefetch 1000",
         _durable,
         {"confirmed_per_s": at_least(150_000), "cpu_s_per_million": at_most(5)},
+    ),
+    "durable_polled": Scenario(
+        "the same in a broker of 10,000 queues, with and without a client that lists "
+        "them every second",
+        _durable_polled,
+        {"polled_over_plain": at_most(1.05)},
     ),
     "latency": Scenario(
         "5,000 messages of 1 KiB per second, transient",
