@@ -257,6 +257,7 @@ class Daemon:
         )
 
     def _room(self, server: Server) -> Room:
+        from amqpd.http.cors import Origins
         from amqpd.http.room import Room
 
         config = self._loaded.config
@@ -271,6 +272,7 @@ class Daemon:
             body_size_max=config.http_max_body_size,
             descriptors=lambda: (open_descriptors(), descriptors_max()),
             ticks=server.ticker,
+            origins=Origins(config.http_cors_allow_origins, config.http_cors_max_age_s),
         )
         _list_listeners(room, server)
         return room

@@ -30,6 +30,7 @@ _SAME: Final = {
     "handshake_timeout": "handshake_timeout_ms",
     "heartbeat": "heartbeat_s",
     "load_definitions": "load_definitions",
+    "management.cors.max_age": "http.cors_max_age_s",
     "management.http.max_body_size": "http.max_body_size",
     "management.listener.port": "http.port",
     "management.tcp.port": "http.port",
@@ -43,6 +44,9 @@ _LIMITS: Final = {
     "channel_max_per_node": "channel_max_per_node",
     "connection_max": "connection_max",
     "consumer_max_per_channel": "consumer_max_per_channel",
+    "cluster_exchange_limit": "cluster_exchange_limit",
+    "cluster_queue_limit": "cluster_queue_limit",
+    "vhost_max": "vhost_max",
 }
 #: Keys whose value is a share, with or without a point.
 _SHARES: Final = {
@@ -107,6 +111,7 @@ def read_rabbitmq_conf(text: str, environment: Mapping[str, str]) -> RabbitmqCon
     conf = RabbitmqConf()
     listeners: list[Entry] = []
     loopback: list[Entry] = []
+    origins: list[Entry] = []
     for line, raw in enumerate(text.splitlines(), start=1):
         if not raw.strip() or raw.lstrip().startswith("#"):
             continue
@@ -115,12 +120,17 @@ def read_rabbitmq_conf(text: str, environment: Mapping[str, str]) -> RabbitmqCon
             listeners.append(entry)
         elif entry.key == "loopback_users" or entry.key.startswith("loopback_users."):
             loopback.append(entry)
+        elif entry.key.startswith("management.cors.allow_origins."):
+            origins.append(entry)
         else:
             _map(entry, conf)
     if listeners:
         conf.entries += _listeners(listeners)
     if loopback:
         conf.entries.append(_loopback_users(loopback))
+    if origins:
+        said = ",".join(entry.text for entry in origins)
+        conf.entries.append(Entry("http.cors_allow_origins", said, origins[0].line))
     return conf
 
 

@@ -14,6 +14,8 @@ from typing import Protocol
 
 from amqpd.broker.broker import Broker
 from amqpd.broker.clients.secret_checks import SecretChecks
+from amqpd.http.attempts import LoginAttempts
+from amqpd.http.cors import Origins
 from amqpd.http.node_port import NodePort
 from amqpd.http.queue_texts import QueueTexts
 
@@ -76,6 +78,9 @@ class Room:
     #: Turns and waits, for the metrics.
     ticks: Ticks
     listeners: list[Listener] = field(default_factory=list)
+    #: Whose pages may use the API.
+    origins: Origins = field(default_factory=Origins)
+    attempts: LoginAttempts = field(default_factory=LoginAttempts)
     #: Of all that is said of queues in lists.
     queue_texts: QueueTexts = field(default_factory=QueueTexts)
     #: Held from reading what there is until the change of it is durable, where a

@@ -27,6 +27,7 @@ OF_THE_MACHINE: Final = {
     "memory.total_budget",
     "memory.available",
     *("connection_max", "channel_max_per_node", "consumer_max_per_channel"),
+    *("vhost_max", "cluster_queue_limit", "cluster_exchange_limit"),
 }
 
 

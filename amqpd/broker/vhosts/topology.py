@@ -69,6 +69,8 @@ class Surroundings:
         self.dispatch = dispatch
         # Durable queues, as the log knows them.
         self.queues_by_id: dict[int, Queue] = {}
+        # Of all virtual hosts that there are.
+        self.topologies: dict[str, Topology] = {}
         self.timers = dispatch.timers
         self.keepers = KeepersRound()
         self.admission = Admission()
@@ -80,6 +82,16 @@ class Surroundings:
         self.keeps_published_deaths = True
         self._random_octets = random_octets
         self._next_transient_id: i64 = FIRST_TRANSIENT_ID
+
+    def queue_count(self) -> int:
+        """How many queues there are, or are about to be, everywhere."""
+        return sum(
+            len(one.queues) + one.coming_queue_count for one in self.topologies.values()
+        )
+
+    def exchange_count(self) -> int:
+        """How many exchanges there are everywhere, with the default ones."""
+        return sum(len(one.exchanges) + 1 for one in self.topologies.values())
 
     def take_transient_id(self, level_count: i64 = 1) -> i64:
         """An id for a queue that is not stored, and one for each further level."""
@@ -104,6 +116,7 @@ class Topology:
     def __init__(self, name: str, surroundings: Surroundings) -> None:
         self.name = name
         self.surroundings = surroundings
+        surroundings.topologies[name] = self
         self.line = OperationLine()
         self.router: Router[Queue] = Router(surroundings.new_seed())
         self.queues: dict[str, Queue] = {}
