@@ -109,6 +109,7 @@ def test_who_only_consumes_goes_on_under_an_alarm(
         assert found is not None
         assert found.body == body
         assert isinstance(found.method, commands.Basic.GetOk)
+        assert found.method.delivery_tag is not None
         consumer.send_method(1, commands.Basic.Ack(found.method.delivery_tag))
     assert consumer.get(queue) is None
     consumer.call(1, commands.Queue.Delete(queue=queue), commands.Queue.DeleteOk)

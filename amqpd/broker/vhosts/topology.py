@@ -125,7 +125,10 @@ class Topology:
         self.exchanges: dict[str, Exchange] = {}
         self.policies = PolicyTable()
         self._policy_round = PolicyRound(
-            self._apply_to, surroundings.timers, surroundings.keepers
+            self._apply_to,
+            self._apply_to_exchange,
+            surroundings.timers,
+            surroundings.keepers,
         )
         # Its virtual host is deleted, with all rows.
         self.is_gone = False
@@ -341,14 +344,19 @@ class Topology:
     def apply_policies(self, done: Callable[[], None]) -> None:
         """Policies have changed: whatever has other rules now keeps those at once.
 
-        Of very many queues the rest follows in the next turns, and then `done`.
+        Of very many the rest follows in the next turns, and then `done`.
         """
-        for exchange in self.exchanges.values():
-            policy = self.policies.for_exchange(exchange.name)
-            if policy is not exchange.policy:
-                exchange.policy = policy
-                self.router.set_alternate(exchange.name, exchange.alternate)
-        self._policy_round.begin(list(self.queues.values()), done)
+        self._policy_round.begin(
+            list(self.exchanges.values()), list(self.queues.values()), done
+        )
+
+    def _apply_to_exchange(self, exchange: Exchange) -> None:
+        if self.exchanges.get(exchange.name) is not exchange:
+            return
+        policy = self.policies.for_exchange(exchange.name)
+        if policy is not exchange.policy:
+            exchange.policy = policy
+            self.router.set_alternate(exchange.name, exchange.alternate)
 
     def _apply_to(self, queue: Queue) -> None:
         keeper = queue.keeper
