@@ -51,6 +51,9 @@ class Config:
     channel_max_per_node: int | None
     connection_max: int | None
     consumer_max_per_channel: int | None
+    vhost_max: int | None
+    cluster_queue_limit: int | None
+    cluster_exchange_limit: int | None
     heartbeat_s: int
     handshake_timeout_ms: int
     max_message_size: int
@@ -78,6 +81,8 @@ class Config:
     tls_login_san_index: int
     http_port: int
     http_max_body_size: int
+    http_cors_allow_origins: tuple[str, ...]
+    http_cors_max_age_s: int
     prometheus_port: int
     compat_identity: str
     compat_x_death: str

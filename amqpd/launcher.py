@@ -286,6 +286,7 @@ class Daemon:
         )
 
     def _room(self, server: Server) -> Room:
+        from amqpd.http.cors import Origins
         from amqpd.http.room import Room
 
         config = self._loaded.config
@@ -301,6 +302,7 @@ class Daemon:
             descriptors=lambda: (open_descriptors(), descriptors_max()),
             ticks=server.ticker,
             certificate_expires_s=lambda: self._tls and self._tls.expires_s,
+            origins=Origins(config.http_cors_allow_origins, config.http_cors_max_age_s),
         )
         _list_listeners(room, server)
         return room

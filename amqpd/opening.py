@@ -193,6 +193,9 @@ def _node_limits(config: Config) -> NodeLimits:
         _or_none(config.connection_max),
         _or_none(config.channel_max_per_node),
         _or_none(config.consumer_max_per_channel),
+        _or_none(config.vhost_max),
+        _or_none(config.cluster_queue_limit),
+        _or_none(config.cluster_exchange_limit),
     )
 
 

@@ -31,6 +31,7 @@ _SAME: Final = {
     "handshake_timeout": "handshake_timeout_ms",
     "heartbeat": "heartbeat_s",
     "load_definitions": "load_definitions",
+    "management.cors.max_age": "http.cors_max_age_s",
     "management.http.max_body_size": "http.max_body_size",
     "management.listener.port": "http.port",
     "management.tcp.port": "http.port",
@@ -52,6 +53,9 @@ _LIMITS: Final = {
     "channel_max_per_node": "channel_max_per_node",
     "connection_max": "connection_max",
     "consumer_max_per_channel": "consumer_max_per_channel",
+    "cluster_exchange_limit": "cluster_exchange_limit",
+    "cluster_queue_limit": "cluster_queue_limit",
+    "vhost_max": "vhost_max",
 }
 #: Keys whose value is a share, with or without a point.
 _SHARES: Final = {
@@ -91,6 +95,7 @@ _GROUPS: Final = (
     "listeners.ssl",
     "listeners.tcp",
     "loopback_users",
+    "management.cors.allow_origins.",
     "ssl_options.ciphers.",
     "ssl_options.versions.",
 )
@@ -146,6 +151,7 @@ def read_rabbitmq_conf(text: str, environment: Mapping[str, str]) -> RabbitmqCon
     conf.entries += _listeners(groups["listeners.tcp"], groups["listeners.ssl"])
     if groups["loopback_users"]:
         conf.entries.append(_loopback_users(groups["loopback_users"]))
+    conf.entries += _origins(groups["management.cors.allow_origins."])
     conf.entries += _versions(groups["ssl_options.versions."], conf)
     conf.entries += _ciphers(groups["ssl_options.ciphers."], conf)
     conf.entries += _mechanisms(groups["auth_mechanisms."], conf)
@@ -266,6 +272,14 @@ def _joined(key: str, entries: list[Entry]) -> list[Entry]:
     if not entries:
         return []
     return [Entry(key, ",".join(entry.text for entry in entries), entries[0].line)]
+
+
+def _origins(entries: list[Entry]) -> list[Entry]:
+    """Return the origins of the API's users, if any are named."""
+    if not entries:
+        return []
+    said = ",".join(entry.text for entry in entries)
+    return [Entry("http.cors_allow_origins", said, entries[0].line)]
 
 
 def _loopback_users(entries: list[Entry]) -> Entry:

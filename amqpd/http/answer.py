@@ -1,5 +1,8 @@
 """What a handler returns: a status, and JSON or nothing.
 
+Long arrays are kept as the texts of what they consist of, until they are written: to
+join megabytes would hold the loop, and take them twice.
+
 JSON is compact UTF-8. A name that is no UTF-8 (clients may send any octets) keeps its
 octets as the escapes of surrogates, which is the only way that JSON has for them.
 """
@@ -7,7 +10,7 @@ octets as the escapes of surrogates, which is the only way that JSON has for the
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -21,12 +24,49 @@ def encode(content: object) -> bytes:
 
 @dataclass(frozen=True)
 class Answer:
-    """An answer; without `octets` it has no body."""
+    """An answer; without `octets` and `array` it has no body."""
 
     octets: bytes | None = None
     status: int = 200
     headers: Mapping[str, str] = field(default_factory=dict)
     content_type: str = "application/json"
+    #: The texts of an array, one or several items each, instead of `octets`.
+    array: Sequence[bytes] | None = None
+
+    def pieces(self, size: int) -> Iterator[bytes | memoryview]:
+        """Give the body in pieces of about this size."""
+        if self.array is not None:
+            yield from _array_pieces(self.array, size)
+        elif self.octets is not None:
+            view = memoryview(self.octets)
+            for start in range(0, len(view), size):
+                yield view[start : start + size]
+
+    @property
+    def size(self) -> int:
+        """How many octets the body has."""
+        if self.array is not None:
+            commas = max(0, len(self.array) - 1)
+            return sum(len(text) for text in self.array) + commas + len("[]")
+        return 0 if self.octets is None else len(self.octets)
+
+    @property
+    def has_body(self) -> bool:
+        """Whether there is one, be it empty."""
+        return self.array is not None or self.octets is not None
+
+
+def _array_pieces(texts: Sequence[bytes], size: int) -> Iterator[bytes]:
+    piece: list[bytes] = []
+    before, waiting = b"[", 0
+    for text in texts:
+        piece += (before, text)
+        before = b","
+        waiting += len(text)
+        if waiting >= size:
+            yield b"".join(piece)
+            piece, waiting = [], 0
+    yield b"".join(piece) + (b"]" if texts else b"[]")
 
 
 NO_CONTENT: Final = Answer(status=204)

@@ -12,7 +12,6 @@ A change of the broker calls back when it is done, which is when it is durable:
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final, Generic, TypeVar, final
@@ -26,6 +25,7 @@ from amqpd.broker.vhosts.session import Session
 from amqpd.broker.vhosts.vhost import VirtualHost
 from amqpd.http.errors import BadRequest, NotAuthorised, ObjectNotFound, refusal
 from amqpd.http.fields import require
+from amqpd.http.json_text import parsed
 from amqpd.http.room import Room
 
 logger = logging.getLogger("amqpd.http")
@@ -182,7 +182,7 @@ class Call:
         if octets in _NOTHING:
             return {}
         try:
-            content = json.loads(octets, parse_constant=_refuse_constant)
+            content = await parsed(octets)
         except (ValueError, RecursionError):
             raise BadRequest("not_json") from None
         if isinstance(content, str):
@@ -264,7 +264,3 @@ class Pending(Generic[T]):
         """It is over."""
         if not self.future.done():
             self.future.set_result(result)
-
-
-def _refuse_constant(name: str) -> None:
-    raise ValueError(f"{name} is no JSON")

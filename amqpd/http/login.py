@@ -16,7 +16,8 @@ from typing import Final, final
 
 from amqpd.auth.users import User, UserRegistry
 from amqpd.broker.clients.secret_checks import SecretChecks
-from amqpd.http.errors import NotAuthenticated, NotAuthorised
+from amqpd.http.attempts import LoginAttempts
+from amqpd.http.errors import HttpError, NotAuthenticated, NotAuthorised
 
 logger = logging.getLogger("amqpd.http")
 
@@ -33,11 +34,13 @@ class Login:
         secrets: SecretChecks,
         wake: Callable[[], None],
         loopback_users: frozenset[str],
+        attempts: LoginAttempts,
     ) -> None:
         self._users = users
         self._secrets = secrets
         self._wake = wake
         self._loopback_users = loopback_users
+        self._attempts = attempts
 
     async def user_of(self, header: str | None, is_loopback: bool) -> User:
         """Return the user whom an Authorization header proves.
@@ -47,6 +50,15 @@ class Login:
             NotAuthorised: the user may only come from this machine, and does not.
         """
         name, password = _credentials(header)
+        try:
+            user = await self._user_of(name, password, is_loopback)
+        except HttpError:
+            self._attempts.count(False)
+            raise
+        self._attempts.count(True)
+        return user
+
+    async def _user_of(self, name: str, password: str, is_loopback: bool) -> User:
         user = self._users.get(name)
         if user is None or not user.password_hash:
             raise _failed(name)

@@ -14,9 +14,10 @@ from typing import Final, Protocol
 
 from amqpd.broker.broker import Broker
 from amqpd.broker.clients.secret_checks import SecretChecks
-from amqpd.broker.queues.queue import Queue
-from amqpd.http.kept_texts import KeptTexts
+from amqpd.http.attempts import LoginAttempts
+from amqpd.http.cors import Origins
 from amqpd.http.node_port import NodePort
+from amqpd.http.queue_texts import QueueTexts
 
 AMQP: Final = "amqp"
 AMQP_TLS: Final = "amqp/ssl"
@@ -87,10 +88,11 @@ class Room:
     #: there is none, or it is not known.
     certificate_expires_s: Callable[[], float | None] = lambda: None
     listeners: list[Listener] = field(default_factory=list)
+    #: Whose pages may use the API.
+    origins: Origins = field(default_factory=Origins)
+    attempts: LoginAttempts = field(default_factory=LoginAttempts)
     #: Of all that is said of queues in lists.
-    queue_texts: KeptTexts[Queue] = field(
-        default_factory=lambda: KeptTexts[Queue](lambda queue: queue.is_deleted)
-    )
+    queue_texts: QueueTexts = field(default_factory=QueueTexts)
     #: Held from reading what there is until the change of it is durable, where a
     #: change is one of several fields: else one of two at a time would be lost.
     change_lock: asyncio.Lock = field(default_factory=asyncio.Lock)

@@ -10,6 +10,7 @@ from typing import Final
 
 from amqpd.http import node_control
 from amqpd.http.api import (
+    attempts,
     bindings,
     channels,
     connections,
@@ -37,6 +38,7 @@ ENDPOINTS: Final[tuple[Endpoint, ...]] = (
     *overview.ENDPOINTS,
     *nodes.ENDPOINTS,
     *health.ENDPOINTS,
+    *attempts.ENDPOINTS,
     *vhosts.ENDPOINTS,
     *users.ENDPOINTS,
     *permissions.ENDPOINTS,

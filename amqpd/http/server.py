@@ -18,6 +18,7 @@ from typing import Final, final
 from aiohttp import web
 
 from amqpd.auth.users import User
+from amqpd.http import compression
 from amqpd.http.answer import Answer, json_answer
 from amqpd.http.call import Call
 from amqpd.http.endpoint import Endpoint, Need, check_allowed
@@ -61,7 +62,11 @@ class HttpServer:
         self._body_seconds = body_seconds
         self._paths = PathTable(endpoints)
         self._login = Login(
-            room.broker.users, room.secrets, room.wake, room.loopback_users
+            room.broker.users,
+            room.secrets,
+            room.wake,
+            room.loopback_users,
+            room.attempts,
         )
         self._listeners: list[asyncio.Server] = []
         # Connections that have asked nothing yet.
@@ -134,7 +139,7 @@ class HttpServer:
                 {"error": "internal_server_error", "reason": "see the broker's log"},
                 500,
             )
-        return await _write(request, answer)
+        return await self._write(request, answer)
 
     def _shown_path(self, request: web.Request) -> str:
         """Return the path as the table has it: what is asked for may be a password."""
@@ -144,7 +149,8 @@ class HttpServer:
     async def _answer(self, request: web.Request) -> Answer:
         path = request.rel_url.raw_path
         if request.method == OPTIONS:
-            return Answer(headers={"Allow": self._paths.allowed(path)})
+            methods = self._paths.allowed(path)
+            return Answer(headers={"Allow": methods})
         found = self._paths.find(request.method, path)
         user = ANONYMOUS
         if found.endpoint.need is not Need.NOTHING:
@@ -164,6 +170,27 @@ class HttpServer:
         if "vhost" in found.names and found.endpoint.need is not Need.ADMINISTRATOR:
             call.vhost()
         return await found.endpoint.handler(call)
+
+    async def _write(self, request: web.Request, answer: Answer) -> web.StreamResponse:
+        methods = answer.headers.get("Allow", "")
+        headers = {
+            "Cache-Control": "no-cache",
+            "Server": "amqpd",
+            **self._room.origins.headers(request.headers, methods),
+            **answer.headers,
+        }
+        size = answer.size
+        if answer.has_body:
+            headers["Content-Type"] = answer.content_type
+        accepted = request.headers.get("Accept-Encoding", "")
+        if compression.is_worth_it(size) and compression.is_accepted(accepted):
+            headers["Content-Encoding"] = "gzip"
+            answer = Answer(await compression.packed(answer), answer.status)
+            size = answer.size
+        if size > PIECE_SIZE:
+            return await _write_slowly(request, answer, headers)
+        body = b"".join(answer.pieces(PIECE_SIZE)) if answer.has_body else None
+        return web.Response(status=answer.status, headers=headers, body=body)
 
 
 def _is_loopback(request: web.Request) -> bool:
@@ -188,21 +215,17 @@ def _refused(error: HttpError) -> Answer:
     return json_answer(told, error.status, error.headers)
 
 
-async def _write(request: web.Request, answer: Answer) -> web.StreamResponse:
-    headers = {"Cache-Control": "no-cache", "Server": "amqpd", **answer.headers}
-    octets = answer.octets
-    if octets is not None:
-        headers["Content-Type"] = answer.content_type
-    if octets is None or len(octets) <= PIECE_SIZE:
-        return web.Response(status=answer.status, headers=headers, body=octets)
+async def _write_slowly(
+    request: web.Request, answer: Answer, headers: dict[str, str]
+) -> web.StreamResponse:
+    """Write each piece when the client has read the last, if it does in time."""
     response = web.StreamResponse(status=answer.status, headers=headers)
-    response.content_length = len(octets)
-    view = memoryview(octets)
+    response.content_length = answer.size
     try:
         async with asyncio.timeout(ANSWER_SECONDS):
             await response.prepare(request)
-            for start in range(0, len(octets), PIECE_SIZE):
-                await response.write(view[start : start + PIECE_SIZE])
+            for piece in answer.pieces(PIECE_SIZE):
+                await response.write(piece)
             await response.write_eof()
     except TimeoutError:
         if request.transport is not None:

@@ -51,6 +51,8 @@ class ResourceWatch:
         self._trim_ms = 0
         self._shortage_ms = 0
         self._says_no = False
+        #: Whether the alarm is on, as of the last look.
+        self.is_memory_short = False
         most = descriptors_max()
         #: So many descriptors may be open when a client comes.
         self.descriptors_for_clients = most - min(RESERVED_MAX, most // 4)
@@ -74,7 +76,7 @@ class ResourceWatch:
             growth = used - (self._used or used)
         self._used = used
         alarms.on_measured(used, self._disk_free(), now_ms, max(0, growth))
-        is_short = alarms.has(MEMORY)
+        is_short = self.is_memory_short = alarms.has(MEMORY)
         self._budgets.fit(alarms.memory_limit, is_short)
         if is_short and now_ms >= self._trim_ms:
             self._trim_ms = now_ms + TRIM_MS

@@ -27,6 +27,9 @@ logger = logging.getLogger("amqpd.connection")
 WRITE_BUFFER_SIZE_MAX: Final = 128 * 1024
 WRITE_BUFFER_SIZE_LOW: Final = 32 * 1024
 
+# While memory is short each read is parked, of every connection at least one.
+SHORT_READ_SIZE: Final = 16 * 1024
+
 # What a client has not read so long after the end it does not get any more.
 LINGER_MS: Final = 3_000
 
@@ -82,6 +85,9 @@ class ClientTransport(asyncio.BufferedProtocol):
 
     def get_buffer(self, sizehint: int) -> memoryview:
         """Where the next read goes."""
+        resources = self._ticker.resources
+        if resources is not None and resources.is_memory_short:
+            return self._read_buffer[:SHORT_READ_SIZE]
         return self._read_buffer
 
     def buffer_updated(self, nbytes: int) -> None:

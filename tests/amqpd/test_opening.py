@@ -145,11 +145,17 @@ def test_limits_of_the_node_are_those_of_the_configuration(
 ) -> None:
     assert open_directory().broker.admission.node_limits.connection_max < 0
     limits = open_directory(
-        connection_max="1", channel_max_per_node="2", consumer_max_per_channel="3"
+        connection_max="1",
+        channel_max_per_node="2",
+        consumer_max_per_channel="3",
+        vhost_max="4",
+        cluster_queue_limit="5",
+        cluster_exchange_limit="6",
     ).broker.admission.node_limits
     assert limits.node.startswith("amqpd@")
     assert (limits.connection_max, limits.channel_max) == (1, 2)
     assert limits.consumer_max_per_channel == 3
+    assert (limits.vhost_max, limits.queue_max, limits.exchange_max) == (4, 5, 6)
 
 
 def test_available_memory_may_be_a_share_of_what_there_is(

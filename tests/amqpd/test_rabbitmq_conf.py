@@ -36,6 +36,19 @@ def settings(conf: RabbitmqConf) -> dict[str, str]:
         ("connection_max = infinity", {}),
         ("channel_max_per_node = 7", {"channel_max_per_node": "7"}),
         ("consumer_max_per_channel = 3", {"consumer_max_per_channel": "3"}),
+        ("vhost_max = 4", {"vhost_max": "4"}),
+        ("cluster_queue_limit = 5", {"cluster_queue_limit": "5"}),
+        ("cluster_exchange_limit = 6", {"cluster_exchange_limit": "6"}),
+        (
+            (
+                "management.cors.allow_origins.1 = https://a.example\n"
+                "management.cors.allow_origins.2 = *\nmanagement.cors.max_age = 60"
+            ),
+            {
+                "http.cors_allow_origins": "https://a.example,*",
+                "http.cors_max_age_s": "60",
+            },
+        ),
         ("disk_free_limit.absolute = 1GiB", {"disk.free_limit": "1GiB"}),
         ("disk_free_limit.relative = 2", {"disk.free_limit": "2.0"}),
         ("total_memory_available_override_value = 1G", {"memory.available": "1G"}),

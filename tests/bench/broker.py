@@ -77,6 +77,8 @@ class BrokerProcess:
     directory: Path
     #: Added to the environment of the process.
     environment: Mapping[str, str] = field(default_factory=dict)
+    #: Added to its command line: what is said last holds.
+    flags: tuple[str, ...] = ()
     #: From the start of the process to the line that says where it listens.
     start_seconds: float = 0.0
     _running: subprocess.Popen[str] | None = None
@@ -123,7 +125,7 @@ class BrokerProcess:
         serve += ["--http-port", "0", "--prometheus-port", "0"]
         with pinned(self.core):
             return subprocess.Popen(
-                [*serve, "--data-dir", str(self.data_directory)],
+                [*serve, "--data-dir", str(self.data_directory), *self.flags],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=log,
@@ -166,10 +168,11 @@ def started(
     core: int | None,
     parent: Path,
     environment: Mapping[str, str] | None = None,
+    flags: tuple[str, ...] = (),
 ) -> Iterator[Target]:
     """Run a broker on one core with a new data directory below `parent`."""
     directory = Path(tempfile.mkdtemp(prefix="amqpd-bench-", dir=parent))
-    process = BrokerProcess(command, core, directory, environment or {})
+    process = BrokerProcess(command, core, directory, environment or {}, flags)
     try:
         yield process.start()
     finally:

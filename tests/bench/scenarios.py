@@ -11,10 +11,11 @@ from tests.bench.figures import Figures, at_least, at_most
 from tests.bench.large_body import measure_large_body
 from tests.bench.many_queues import measure_many_queues
 from tests.bench.mixed import measure_mixed
+from tests.bench.polled import measure_polled
 from tests.bench.restart import measure_restart
 from tests.bench.scenario import Bench, Scenario
 from tests.bench.steady import measure_steady
-from tests.bench.targets import TARGETS
+from tests.bench.targets import DURABLE_LOAD, TARGETS
 
 
 def _large_body(bench: Bench, target: Target) -> Figures:
@@ -47,6 +48,12 @@ def _steady(bench: Bench, target: Target) -> Figures:
 
 def _mixed(bench: Bench, target: Target) -> Figures:
     return measure_mixed(bench.generator, target, bench.seconds)
+
+
+def _durable_polled(bench: Bench, target: Target) -> Figures:
+    return measure_polled(
+        bench.generator, target, DURABLE_LOAD, bench.seconds, bench.directory
+    )
 
 
 def _many_queues(bench: Bench, target: Target) -> Figures:
@@ -120,6 +127,12 @@ OTHERS: Final = {
             "resident_end_over_first": at_most(1.05),
             "latency_p50_last_over_first": at_most(1.25),
         },
+    ),
+    "durable_polled": Scenario(
+        "durable, in a broker of 10,000 queues, with and without a client that lists "
+        "them every second",
+        _durable_polled,
+        {"polled_over_plain": at_most(1.05)},
     ),
     "many_queues": Scenario(
         "10,000 durable queues, each touched twice a second, nobody waits",

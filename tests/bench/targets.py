@@ -25,7 +25,8 @@ HEADERS: Final = ("--exchange", "headers", "--bindings", "100")
 CHANNELS: Final = ("--channels", "200", "--queues", "200")
 
 TRANSIENT: Final = load("--size", "16")
-DURABLE: Final = load(*PERSISTENT_1K, "--confirm", "1000")
+DURABLE_LOAD: Final = (*PERSISTENT_1K, "--confirm", "1000")
+DURABLE: Final = load(*DURABLE_LOAD)
 
 IDLE_CONNECTIONS: Final = 1000
 IDLE_SECONDS_MAX: Final = 2.0

@@ -180,8 +180,6 @@ def test_old_checks_are_still_asked(managed: Managed) -> None:
         "feature-flags",
         "deprecated-features",
         "deprecated-features/used",
-        "auth/attempts/node",
-        "auth/attempts/node/source",
     ],
 )
 def test_what_there_is_none_of_is_an_empty_list(path: str, managed: Managed) -> None:
@@ -195,7 +193,6 @@ def test_what_there_is_none_of_is_an_empty_list(path: str, managed: Managed) -> 
         ("DELETE", "reset"),
         ("DELETE", "reset/node"),
         ("PUT", "feature-flags/quorum_queue/enable"),
-        ("DELETE", "auth/attempts/node"),
     ],
 )
 def test_what_there_is_nothing_to_do_for_is_done(

@@ -28,6 +28,7 @@ OF_THE_MACHINE: Final = {
     "memory.available",
     *("tls.cert", "tls.key", "tls.key_password", "tls.ca"),
     *("connection_max", "channel_max_per_node", "consumer_max_per_channel"),
+    *("vhost_max", "cluster_queue_limit", "cluster_exchange_limit"),
 }
 
 

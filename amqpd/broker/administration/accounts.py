@@ -28,7 +28,11 @@ from amqpd.broker.catalogue.statements import (
     put_vhost,
 )
 from amqpd.broker.clients.connections import Connections
-from amqpd.broker.errors import ConnectionForced, ResourceError
+from amqpd.broker.errors import (
+    ConnectionForced,
+    PreconditionFailed,
+    ResourceError,
+)
 from amqpd.broker.events import Events
 from amqpd.broker.policies.vhost_metadata import VhostMetadata
 from amqpd.broker.vhosts.exchange_changes import Done
@@ -225,6 +229,13 @@ class Accounts:
         statements = put_vhost(name, metadata.fields())
         rights = None
         there = self._vhosts.get(name)
+        if there is None:
+            try:
+                limits = self._parameters.admission.node_limits
+                limits.check_vhosts(name, len(self._vhosts))
+            except PreconditionFailed as error:
+                done(error)
+                return
         if creator is not None and there is None:
             rights = Permission(creator.name, name, ALL, ALL, ALL)
             statements += put_permission(creator.name, name, ALL, ALL, ALL)
@@ -272,6 +283,9 @@ class Accounts:
 
     def _close(self, vhost: VirtualHost, error: ConnectionForced, now_ms: int) -> None:
         vhost.topology.is_gone = True
+        topologies = vhost.topology.surroundings.topologies
+        if topologies.get(vhost.name) is vhost.topology:
+            del topologies[vhost.name]
         for connection in self._connections.in_vhost(vhost.name):
             connection.close(error, now_ms)
         self._events.tell("vhost.deleted", {"name": vhost.name})

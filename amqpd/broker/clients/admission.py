@@ -7,7 +7,7 @@ lowered turns nobody out; it is looked at when somebody comes. Texts are RabbitM
 
 from typing import final
 
-from amqpd.broker.errors import NotAllowed
+from amqpd.broker.errors import NotAllowed, PreconditionFailed
 from amqpd.broker.policies.number_limits import (
     MAX_CHANNELS,
     MAX_CONNECTIONS,
@@ -26,11 +26,53 @@ class NodeLimits:
         connection_max: int = NO_LIMIT,
         channel_max: int = NO_LIMIT,
         consumer_max_per_channel: int = NO_LIMIT,
+        vhost_max: int = NO_LIMIT,
+        queue_max: int = NO_LIMIT,
+        exchange_max: int = NO_LIMIT,
     ) -> None:
         self.node = node
         self.connection_max = connection_max
         self.channel_max = channel_max
         self.consumer_max_per_channel = consumer_max_per_channel
+        self.vhost_max = vhost_max
+        self.queue_max = queue_max
+        self.exchange_max = exchange_max
+
+    def check_vhosts(self, name: str, count: int) -> None:
+        """Check that there may be one more virtual host than so many.
+
+        Raises:
+            PreconditionFailed: there may not.
+        """
+        if 0 <= self.vhost_max <= count:
+            raise PreconditionFailed(
+                f"cannot create vhost '{name}': vhost limit of {self.vhost_max} "
+                "is reached"
+            )
+
+    def check_queues(self, name: str, count: int) -> None:
+        """Check that there may be one more queue than so many.
+
+        Raises:
+            PreconditionFailed: there may not.
+        """
+        if 0 <= self.queue_max <= count:
+            raise PreconditionFailed(
+                f"cannot declare queue '{name}': queue limit in cluster "
+                f"({self.queue_max}) is reached"
+            )
+
+    def check_exchanges(self, name: str, count: int) -> None:
+        """Check that there may be one more exchange than so many.
+
+        Raises:
+            PreconditionFailed: there may not.
+        """
+        if 0 <= self.exchange_max <= count:
+            raise PreconditionFailed(
+                f"cannot declare exchange '{name}': exchange limit in cluster "
+                f"({self.exchange_max}) is reached"
+            )
 
 
 @final

@@ -48,8 +48,10 @@ LOOK_UNITS: Final[i64] = 10
 # When nobody has anything that may go, nobody is asked again for so long.
 PAUSE_MS: Final[i64] = 10
 RETRY_MS: Final[i64] = 1_000
-# More than this on its way to the paging log would be memory of its own.
+# More than this on its way to the paging log would be memory of its own. It comes on
+# top of the messages, so where those may take little it is a part of that.
 PAGING_BEHIND_SIZE: Final[i64] = 8 * MIB
+PAGING_BEHIND_PART: Final[i64] = 16
 
 WINDOW_MIN: Final[i64] = 16 * 1024
 WINDOW_MAX: Final[i64] = 512 * 1024
@@ -161,6 +163,8 @@ class Pager:
         self._failed: list[PagedQueue] = []
         self._retry_ms: i64 = 0
         self._pause_ms: i64 = 0
+        # So much may be on its way to the paging log.
+        self._behind_max: i64 = PAGING_BEHIND_SIZE
         # How many visits in a row found nothing that could go.
         self._fruitless_count: i64 = 0
 
@@ -244,6 +248,8 @@ class Pager:
         self.written.stored_base = self.store.written_base
         if self.paging is not None:
             self.written.paged_base = self.paging.written_base
+            part = max(MIB, self.budgets.total // PAGING_BEHIND_PART)
+            self._behind_max = min(part, PAGING_BEHIND_SIZE)
         units = SLICE_UNITS
         while units > 0 and self.is_over:
             if self._fruitless_count >= len(self._held):
@@ -272,7 +278,7 @@ class Pager:
         paging = self.paging
         if paging is None or paging.is_disk_full:
             return False
-        if paging.bytes_waiting + paging.bytes_in_flight > PAGING_BEHIND_SIZE:
+        if paging.bytes_waiting + paging.bytes_in_flight > self._behind_max:
             return False
         message = reference.message
         reference.page = paging.append(

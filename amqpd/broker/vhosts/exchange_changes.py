@@ -115,6 +115,10 @@ class DeclareExchange(Operation):
             self._access.check_read("exchange", name)
             self._access.check_write("exchange", alternate)
         check_type_arguments(self._exchange)
+        surroundings = self._topology.surroundings
+        node = surroundings.admission.node_limits
+        if node.exchange_max >= 0:
+            node.check_exchanges(name, surroundings.exchange_count())
 
 
 @final

@@ -245,6 +245,9 @@ class DeclareQueue(Operation):
                 f"cannot declare queue '{self._name}': queue limit in vhost "
                 f"'{topology.name}' ({limit}) is reached"
             )
+        node = topology.surroundings.admission.node_limits
+        if node.queue_max >= 0:
+            node.check_queues(self._name, topology.surroundings.queue_count())
 
 
 def cannot_be_quorum(properties: QueueProperties) -> str:

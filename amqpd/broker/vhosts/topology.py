@@ -70,6 +70,8 @@ class Surroundings:
         self.dispatch = dispatch
         # Durable queues, as the log knows them.
         self.queues_by_id: dict[int, Queue] = {}
+        # Of all virtual hosts that there are.
+        self.topologies: dict[str, Topology] = {}
         self.timers = dispatch.timers
         self.keepers = KeepersRound()
         self.admission = Admission()
@@ -83,6 +85,16 @@ class Surroundings:
         self.keeps_published_deaths = True
         self._random_octets = random_octets
         self._next_transient_id: i64 = FIRST_TRANSIENT_ID
+
+    def queue_count(self) -> int:
+        """How many queues there are, or are about to be, everywhere."""
+        return sum(
+            len(one.queues) + one.coming_queue_count for one in self.topologies.values()
+        )
+
+    def exchange_count(self) -> int:
+        """How many exchanges there are everywhere, with the default ones."""
+        return sum(len(one.exchanges) + 1 for one in self.topologies.values())
 
     def take_transient_id(self, level_count: i64 = 1) -> i64:
         """An id for a queue that is not stored, and one for each further level."""
@@ -107,15 +119,21 @@ class Topology:
     def __init__(self, name: str, surroundings: Surroundings) -> None:
         self.name = name
         self.surroundings = surroundings
+        surroundings.topologies[name] = self
         self.line = OperationLine()
         self.router: Router[Queue] = Router(
             surroundings.new_seed(), surroundings.ledger
         )
         self.queues: dict[str, Queue] = {}
+        # Another one whenever a queue has come or gone.
+        self.queues_version: i64 = 0
         self.exchanges: dict[str, Exchange] = {}
         self.policies = PolicyTable()
         self._policy_round = PolicyRound(
-            self._apply_to, surroundings.timers, surroundings.keepers
+            self._apply_to,
+            self._apply_to_exchange,
+            surroundings.timers,
+            surroundings.keepers,
         )
         # Its virtual host is deleted, with all rows.
         self.is_gone = False
@@ -226,6 +244,7 @@ class Topology:
         )
         self._start_clock(queue, rules)
         self.queues[name] = queue
+        self.queues_version += 1
         self.default_routes[default_route_key(name)] = queue
         self.router.add_destination(name, queue)
         if durable:
@@ -332,14 +351,19 @@ class Topology:
     def apply_policies(self, done: Callable[[], None]) -> None:
         """Policies have changed: whatever has other rules now keeps those at once.
 
-        Of very many queues the rest follows in the next turns, and then `done`.
+        Of very many the rest follows in the next turns, and then `done`.
         """
-        for exchange in self.exchanges.values():
-            policy = self.policies.for_exchange(exchange.name)
-            if policy is not exchange.policy:
-                exchange.policy = policy
-                self.router.set_alternate(exchange.name, exchange.alternate)
-        self._policy_round.begin(list(self.queues.values()), done)
+        self._policy_round.begin(
+            list(self.exchanges.values()), list(self.queues.values()), done
+        )
+
+    def _apply_to_exchange(self, exchange: Exchange) -> None:
+        if self.exchanges.get(exchange.name) is not exchange:
+            return
+        policy = self.policies.for_exchange(exchange.name)
+        if policy is not exchange.policy:
+            exchange.policy = policy
+            self.router.set_alternate(exchange.name, exchange.alternate)
 
     def _apply_to(self, queue: Queue) -> None:
         keeper = queue.keeper
@@ -377,6 +401,7 @@ class Topology:
         name = queue.name
         self.surroundings.churn.queues_deleted += 1
         del self.queues[name]
+        self.queues_version += 1
         del self.default_routes[default_route_key(name)]
         self.leaving.discard(name)
         queue.expiry = None

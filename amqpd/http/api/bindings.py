@@ -18,8 +18,8 @@ from amqpd.broker.arguments import Arguments
 from amqpd.broker.vhosts.binding_list import (
     Binding,
     bindings_from,
-    bindings_in,
     bindings_to,
+    default_binding,
 )
 from amqpd.broker.vhosts.vhost import VirtualHost
 from amqpd.http import fields
@@ -29,6 +29,7 @@ from amqpd.http.columns import Facts
 from amqpd.http.endpoint import Endpoint, Need
 from amqpd.http.errors import ObjectNotFound
 from amqpd.http.listing import Listing, single
+from amqpd.http.pace import Pace
 from amqpd.http.tables import arguments_in, as_json
 
 #: What a binding leads to, as paths have it -> whether that is an exchange.
@@ -76,11 +77,15 @@ async def _list(call: Call, vhost: VirtualHost, found: list[Binding]) -> Answer:
 
 async def list_bindings(call: Call) -> Answer:
     """The bindings of one virtual host, or of all that the user may see."""
-    found = [
-        (vhost.name, binding)
-        for vhost in call.vhosts()
-        for binding in bindings_in(vhost)
-    ]
+    found: list[Placed] = []
+    pace = Pace()
+    for vhost in call.vhosts():
+        for name in list(vhost.queues):
+            found.append((vhost.name, default_binding(name)))
+            await pace.step()
+        for name in list(vhost.exchanges):
+            found.extend((vhost.name, one) for one in bindings_from(vhost, name))
+            await pace.step()
     return await LISTING.answer(call, found)
 
 

@@ -14,7 +14,6 @@ from __future__ import annotations
 import asyncio
 import email.parser
 import email.policy
-import json
 from collections.abc import Callable, Iterable
 from typing import Any, Final
 
@@ -32,6 +31,7 @@ from amqpd.http.call import Call
 from amqpd.http.columns import Facts
 from amqpd.http.endpoint import Endpoint, Need
 from amqpd.http.errors import BadRequest
+from amqpd.http.json_text import parse
 from amqpd.http.pace import Pace
 
 _FORM: Final = "multipart/form-data"
@@ -173,7 +173,7 @@ def _parsed(octets: bytes, content_type: str) -> Any:
     if content_type.startswith(_FORM):
         octets = _file_in(octets, content_type)
     try:
-        return json.loads(octets)
+        return parse(octets)
     except (ValueError, RecursionError):
         raise BadRequest("failed_to_parse_json") from None
 

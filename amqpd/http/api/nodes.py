@@ -158,7 +158,6 @@ async def do_nothing(call: Call) -> Answer:
 
 
 _NODE = "/api/nodes/{node}"
-_ATTEMPTS = "/api/auth/attempts/{node}"
 
 ENDPOINTS = (
     Endpoint("GET", "/api/nodes", Need.MONITORING, list_nodes),
@@ -170,9 +169,6 @@ ENDPOINTS = (
     Endpoint("GET", "/api/deprecated-features", Need.MANAGEMENT, list_nothing),
     Endpoint("GET", "/api/deprecated-features/used", Need.MANAGEMENT, list_nothing),
     # Attempts to log in are counted with the other statistics.
-    Endpoint("GET", _ATTEMPTS, Need.MONITORING, list_nothing),
-    Endpoint("DELETE", _ATTEMPTS, Need.MONITORING, do_nothing),
-    Endpoint("GET", _ATTEMPTS + "/source", Need.MONITORING, list_nothing),
     Endpoint("POST", "/api/rebalance/queues", Need.ADMINISTRATOR, do_nothing),
     Endpoint("DELETE", "/api/reset", Need.ADMINISTRATOR, do_nothing),
     Endpoint("DELETE", "/api/reset/{node}", Need.ADMINISTRATOR, do_nothing),

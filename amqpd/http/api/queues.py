@@ -7,8 +7,8 @@ from typing import Final
 from amqpd.broker.arguments import QUORUM, queue_type
 from amqpd.broker.clients.connections import Connections
 from amqpd.broker.policies.effective_policy import NO_POLICY, EffectivePolicy
-from amqpd.broker.queues.priority_queue import PriorityQueue
 from amqpd.broker.queues.queue import Queue
+from amqpd.broker.queues.queue_state import QueueState
 from amqpd.broker.vhosts.queue_changes import QueueProperties
 from amqpd.http import fields
 from amqpd.http.answer import NO_CONTENT, Answer, encode, put_answer
@@ -20,6 +20,7 @@ from amqpd.http.errors import BadRequest, ObjectNotFound
 from amqpd.http.listing import Listing, single
 from amqpd.http.pace import Pace, sorted_names
 from amqpd.http.peer import peer_facts
+from amqpd.http.queue_texts import Make
 from amqpd.http.tables import arguments_in, as_json
 
 #: What "actions" may be: they are about mirrors, which there are none of.
@@ -61,25 +62,16 @@ def _counts(queue: Queue) -> Facts:
     }
 
 
-def _on_disk_and_size(queue: Queue) -> tuple[int, int]:
-    """How many ready messages are not in memory, and how large all of them are."""
-    if not isinstance(queue, PriorityQueue):
-        return int(queue.ready.cold_count), int(queue.ready.size)
-    parts = queue.parts()
-    on_disk = sum(int(part.ready.cold_count) for part in parts)
-    return on_disk, sum(int(part.ready.size) for part in parts)
-
-
 def _memory(queue: Queue) -> Facts:
-    on_disk, size = _on_disk_and_size(queue)
-    in_memory = queue.ready_count - on_disk
-    unacked = int(queue.unacked_count)
+    state = QueueState()
+    state.note(queue)
+    in_memory = state.ready_count - state.on_disk_count
     return {
-        "messages_ram": in_memory + unacked,
-        "messages_ready_ram": in_memory,
-        "messages_unacknowledged_ram": unacked,
-        "messages_paged_out": on_disk,
-        "message_bytes_ready": size,
+        "messages_ram": int(in_memory + state.unacked_count),
+        "messages_ready_ram": int(in_memory),
+        "messages_unacknowledged_ram": int(state.unacked_count),
+        "messages_paged_out": int(state.on_disk_count),
+        "message_bytes_ready": int(state.ready_size),
     }
 
 
@@ -93,20 +85,6 @@ def _consumer_facts(queue: Queue) -> Facts:
         "exclusive_consumer_tag": _exclusive_tag(queue),
         "single_active_consumer_tag": queue.single_active_consumer_tag or None,
     }
-
-
-def _state(queue: Queue) -> tuple[object, ...]:
-    """What decides whether all that is said of a queue is as it was."""
-    consumers = queue.consumers
-    return (
-        queue.ready_count,
-        queue.unacked_count,
-        _on_disk_and_size(queue),
-        len(consumers),
-        _exclusive_tag(queue) if consumers else None,
-        queue.active_consumer,
-        _policies(queue),
-    )
 
 
 def _owner_facts(queue: Queue, connections: Connections) -> Facts:
@@ -150,18 +128,29 @@ def _key(queue: Queue) -> tuple[str, str]:
     return queue.vhost_name, queue.name
 
 
-def _listing(call: Call) -> Listing[Queue]:
-    facts = QueueFacts(call)
-    if call.flag("disable_stats"):
-        return Listing[Queue](_key, facts.of)
-    texts = call.room.queue_texts
+#: What a list may be asked for besides all there is.
+_CHOICES: Final = ("page", "sort", "sort_reverse", "columns")
 
-    def make(queue: Queue) -> bytes:
-        return encode(facts.of(queue))
 
-    return Listing[Queue](
-        _key, facts.of, lambda queue: texts.text_of(queue, _state(queue), make)
-    )
+async def _whole_list(call: Call, make: Make) -> Answer:
+    """Return all there is to say of all queues, of which most is known already."""
+    texts: list[bytes] = []
+    pace = Pace()
+    for vhost in call.vhosts():
+        texts += await call.room.queue_texts.list_of(vhost, make, pace)
+    return Answer(array=texts)
+
+
+async def _in_order(call: Call) -> list[Queue]:
+    found: list[Queue] = []
+    pace = Pace()
+    for vhost in call.vhosts():
+        queues = vhost.queues
+        for name in await sorted_names(queues, pace):
+            queue = queues.get(name)
+            if queue is not None:
+                found.append(queue)
+    return found
 
 
 def queue_of(call: Call) -> Queue:
@@ -178,17 +167,20 @@ def queue_of(call: Call) -> Queue:
 
 async def list_queues(call: Call) -> Answer:
     """The queues of one virtual host, or of all that the user may see."""
-    found: list[Queue] = []
-    pace = Pace()
-    for vhost in call.vhosts():
-        queues = vhost.queues
-        for name in await sorted_names(queues, pace):
-            queue = queues.get(name)
-            if queue is not None:
-                found.append(queue)
-    count = sum(len(vhost.queues) for vhost in call.broker.vhosts.values())
-    call.room.queue_texts.forget_gone(count)
-    return await _listing(call).answer(call, found, is_ordered=True)
+    facts = QueueFacts(call)
+    if call.flag("disable_stats"):
+        listing = Listing[Queue](_key, facts.of)
+        return await listing.answer(call, await _in_order(call), is_ordered=True)
+
+    def make(queue: Queue) -> bytes:
+        return encode(facts.of(queue))
+
+    texts = call.room.queue_texts
+    texts.forget_gone(call.broker.vhosts)
+    if not any(choice in call.query for choice in _CHOICES):
+        return await _whole_list(call, make)
+    listing = Listing[Queue](_key, facts.of, lambda queue: texts.text_of(queue, make))
+    return await listing.answer(call, await _in_order(call), is_ordered=True)
 
 
 async def show_queue(call: Call) -> Answer:

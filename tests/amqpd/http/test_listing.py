@@ -30,8 +30,7 @@ def call(room: Room, **query: str) -> Call:
 
 async def found(room: Room, **query: str) -> Any:
     answer = await list_queues(call(room, **query))
-    assert answer.octets is not None
-    return json.loads(answer.octets)
+    return json.loads(b"".join(answer.pieces(1000)))
 
 
 @pytest.fixture

@@ -7,6 +7,8 @@ import pytest
 
 from amqpd.auth.passwords import ARGON2ID, hash_password
 from amqpd.auth.users import User, UserRegistry
+from amqpd.broker.clients.traffic import Churn
+from amqpd.http.attempts import LoginAttempts
 from amqpd.http.errors import NotAuthenticated, NotAuthorised
 from amqpd.http.login import Login
 from tests.support.secrets import secret_checks, verify_all
@@ -33,13 +35,18 @@ def users() -> UserRegistry:
 
 
 @pytest.fixture
-def login(users: UserRegistry) -> Login:
+def attempts() -> LoginAttempts:
+    return LoginAttempts()
+
+
+@pytest.fixture
+def login(users: UserRegistry, attempts: LoginAttempts) -> Login:
     checks = secret_checks()
 
     def wake() -> None:
         asyncio.get_running_loop().call_soon(verify_all, checks)
 
-    return Login(users, checks, wake, frozenset({"local"}))
+    return Login(users, checks, wake, frozenset({"local"}), attempts)
 
 
 async def test_who_knows_the_password_is_let_in(
@@ -113,3 +120,13 @@ async def test_who_does_not_wait_for_the_verdict_is_no_trouble(login: Login) -> 
     with pytest.raises(asyncio.CancelledError):
         await asking
     assert await login.user_of(basic("slow", "p"), is_loopback=True)
+
+
+async def test_attempts_are_counted_but_not_those_without_credentials(
+    login: Login, attempts: LoginAttempts
+) -> None:
+    await login.user_of(basic("ann", "p:w"), is_loopback=False)
+    for header in (basic("ann", "wrong"), basic("local", "p"), None):
+        with pytest.raises((NotAuthenticated, NotAuthorised)):
+            await login.user_of(header, is_loopback=False)
+    assert attempts.of_protocols(Churn())["http"] == (2, 1)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import gzip
 from collections.abc import AsyncIterator
 
 import pytest
 
 from amqpd.http.answer import Answer, json_answer
 from amqpd.http.call import Call
+from amqpd.http.cors import Origins
 from amqpd.http.endpoint import Endpoint, Need
 from amqpd.http.server import PIECE_SIZE, HttpServer
 from tests.support.connection_pair import Bench
@@ -141,3 +143,28 @@ async def test_two_addresses_are_listed_and_left_together(bench: Bench) -> None:
     assert listed == [("http", "127.0.0.1", first), ("http", "127.0.0.1", second)]
     with pytest.raises(OSError, match="Connect call failed"):
         await asyncio.open_connection("127.0.0.1", first)
+
+
+async def test_what_is_packed_for_who_takes_it_so(port: int) -> None:
+    body = b'{"a":"' + b"x" * 900 + b'"}'
+    said = post(body).replace(b"\r\n\r\n", b"\r\nAccept-Encoding: gzip\r\n\r\n", 1)
+    head, packed = await exchange(port, said)
+    assert b"content-encoding: gzip" in head.lower()
+    assert gzip.decompress(packed) == body
+    head, plain = await exchange(port, post(body))
+    assert b"content-encoding" not in head.lower()
+    assert plain == body
+
+
+async def test_a_page_of_an_origin_that_may_is_told_so(bench: Bench) -> None:
+    room = room_of(bench)
+    room.origins = Origins(("https://a.example",))
+    server = HttpServer(room, ENDPOINTS)
+    port = await server.listen("127.0.0.1", 0)
+    asked = b"OPTIONS /echo HTTP/1.1\r\nHost: x\r\nOrigin: https://%s.example\r\n\r\n"
+    head, _ = await exchange(port, asked % b"a")
+    other, _ = await exchange(port, asked % b"b")
+    assert b"Access-Control-Allow-Origin: https://a.example\r\n" in head
+    assert b"Access-Control-Allow-Methods: OPTIONS, POST\r\n" in head
+    assert b"Access-Control" not in other
+    await server.stop()

@@ -5,15 +5,18 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections.abc import AsyncIterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 from pamqp import commands
 
+from amqpd.broker.alarms import ResourceLimit
 from amqpd.broker.errors import ConnectionForced
 from amqpd.clock import Clock
+from amqpd.net.resources import LOOK_MS, ResourceWatch
 from amqpd.net.ticker import Ticker
-from amqpd.net.transport import LINGER_MS, ClientTransport
+from amqpd.net.transport import LINGER_MS, SHORT_READ_SIZE, ClientTransport
 from amqpd.protocol.connection import UNITS_PER_TURN, Connection
 from amqpd.protocol.control import ConnectionOptions
 from amqpd.protocol.output import Output
@@ -217,6 +220,18 @@ async def test_no_socket_is_read_while_the_disk_is_behind(opened: Socket) -> Non
     opened.ticker.disk.is_behind = False
     opened.client.regulate_reading()
     assert opened.transport.is_reading_now
+
+
+async def test_little_is_read_at_a_time_while_memory_is_short(
+    bench: Bench, opened: Socket, tmp_path: Path
+) -> None:
+    resources = opened.ticker.resources = ResourceWatch(bench.broker, tmp_path)
+    bench.broker.alarms.memory_total = 1 << 40
+    resources.look(0)
+    assert len(opened.client.get_buffer(-1)) == len(opened.buffer)
+    bench.broker.alarms.set_memory_watermark(ResourceLimit(0))
+    resources.look(LOOK_MS)
+    assert len(opened.client.get_buffer(-1)) == SHORT_READ_SIZE
 
 
 async def test_a_client_that_is_not_read_is_not_missed(opened: Socket) -> None:

@@ -1,9 +1,11 @@
 """How many connections and channels there may be. Texts are RabbitMQ's."""
 
+from collections.abc import Callable
+
 import pytest
 
 from amqpd.broker.clients.admission import Admission, NodeLimits
-from amqpd.broker.errors import NotAllowed
+from amqpd.broker.errors import NotAllowed, PreconditionFailed
 
 
 def test_a_virtual_host_is_full_at_its_limit() -> None:
@@ -108,3 +110,34 @@ def test_a_channel_has_so_many_consumers() -> None:
     with pytest.raises(NotAllowed) as caught:
         admission.check_consumer(2)
     assert caught.value.text == "reached maximum (2) of consumers per channel"
+
+
+@pytest.mark.parametrize(
+    ("limits", "check", "text"),
+    [
+        (
+            NodeLimits(vhost_max=2),
+            NodeLimits.check_vhosts,
+            "cannot create vhost 'x': vhost limit of 2 is reached",
+        ),
+        (
+            NodeLimits(queue_max=2),
+            NodeLimits.check_queues,
+            "cannot declare queue 'x': queue limit in cluster (2) is reached",
+        ),
+        (
+            NodeLimits(exchange_max=2),
+            NodeLimits.check_exchanges,
+            "cannot declare exchange 'x': exchange limit in cluster (2) is reached",
+        ),
+    ],
+    ids=["vhosts", "queues", "exchanges"],
+)
+def test_a_node_has_so_many_things(
+    limits: NodeLimits, check: Callable[[NodeLimits, str, int], None], text: str
+) -> None:
+    check(NodeLimits(), "x", 1_000)
+    check(limits, "x", 1)
+    with pytest.raises(PreconditionFailed) as caught:
+        check(limits, "x", 2)
+    assert caught.value.text == text

@@ -9,6 +9,7 @@ import pytest
 from pamqp import commands
 
 from amqpd.broker.queues.pager import (
+    MIB,
     PAGING_BEHIND_SIZE,
     PAUSE_MS,
     SLICE_UNITS,
@@ -267,10 +268,24 @@ def test_the_paging_log_is_not_given_more_than_it_takes(open_bench: Open) -> Non
     for _ in range(10):
         queue.publish(message_of(bytes(1024 * 1024)))
     bench.broker.pager.turn(0)
-    assert PAGING_BEHIND_SIZE < bench.paging.bytes_waiting < 2 * PAGING_BEHIND_SIZE
+    assert MIB < bench.paging.bytes_waiting < 2 * MIB
     bench.page_out()
     assert not queue.has_memory()
     assert seqs(queue) == list(range(1, 11))
+
+
+def test_with_much_memory_more_may_be_on_its_way_to_the_paging_log(
+    open_bench: Open,
+) -> None:
+    bench = open_bench(NOTHING)
+    queue = queue_of(bench, "t")
+    for _ in range(10):
+        queue.publish(message_of(bytes(1024 * 1024)))
+    bench.broker.pager.budgets.total = 256 * MIB
+    # Consumers have that much.
+    bench.broker.pager.use.unacked += 256 * MIB
+    bench.broker.pager.turn(0)
+    assert PAGING_BEHIND_SIZE < bench.paging.bytes_waiting < 2 * PAGING_BEHIND_SIZE
 
 
 def test_a_full_disk_keeps_transient_messages_in_memory(

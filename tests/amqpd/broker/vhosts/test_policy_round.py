@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from amqpd.broker.policies.parameters import POLICY
-from amqpd.broker.vhosts.policy_round import QUEUES_MAX
+from amqpd.broker.vhosts.policy_round import EXCHANGES_MAX, QUEUES_MAX
 from tests.support.control_plane import ControlPlane
 from tests.support.ruled import RuledQueues
 
@@ -68,3 +68,22 @@ def test_queues_that_come_and_go_meanwhile_do_no_harm(plane: ControlPlane) -> No
         plane.bench.pass_time(1)
     assert outcome.value is None
     assert set(names(plane)) == {"p"}
+
+
+def test_of_very_many_exchanges_some_follow_in_the_next_turn(
+    plane: ControlPlane,
+) -> None:
+    guest = plane.guest()
+    for number in range(EXCHANGES_MAX):
+        plane.declare_exchange(guest, f"x{number}")
+    value = {"pattern": "^x", "definition": {"alternate-exchange": "amq.fanout"}}
+    outcome = plane.put(POLICY, "p", value)
+    plane.commit()
+    gone = plane.delete_exchange(guest, "x0")
+    plane.commit()
+    assert (outcome.is_done, gone.told) == (False, "None")
+    while not outcome.is_done:
+        plane.bench.pass_time(1)
+    exchanges = plane.vhost.exchanges
+    found = {name for name, one in exchanges.items() if one.policy is not None}
+    assert found == {f"x{number}" for number in range(1, EXCHANGES_MAX)}
