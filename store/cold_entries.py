@@ -57,15 +57,18 @@ class Selection:
         "_entries",
         "_out",
         "_upper",
+        "_wants_blocks",
         "missing",
         "next_seq",
         "room",
         "wanted",
     )
 
-    def __init__(self, entries: bytes, room: Room) -> None:
+    def __init__(self, entries: bytes, room: Room, wants_blocks: bool = True) -> None:
         self._entries = entries
         self.room = room
+        # Who reads with others has no blocks of its own.
+        self._wants_blocks = wants_blocks
         self._out = BytesWriter()
         # Where the last record that was taken ends.
         self._upper: i64 = 0
@@ -138,8 +141,8 @@ class Selection:
         room.count -= 1
         room.size -= size
         write_entry(self._out, seq, offset, size)
-        if size > BLOCK_SIZE:
-            # It is read by a call of its own.
+        if size > BLOCK_SIZE or not self._wants_blocks:
+            # What is larger is read by a call of its own.
             return
         number = offset >> BLOCK_BITS
         start = offset & (BLOCK_SIZE - 1)

@@ -63,22 +63,23 @@ class ColdRead:
     """One window: call `run` once, then hand it to `complete`."""
 
     __slots__ = (
-        "_end_seq",
         "_first_seq",
         "_lookup",
-        "_reader",
-        "_room",
         "_seeds",
         "bytes_read",
         "damaged",
+        "end_seq",
         "epoch",
         "error",
         "forgets",
+        "is_cut",
         "is_sparse",
         "last_seq",
         "next_seq",
         "places",
         "queue_id",
+        "reader",
+        "room",
         "spans",
     )
 
@@ -91,13 +92,13 @@ class ColdRead:
         last_seq: i64,
         room: Room,
     ) -> None:
-        self._reader = reader
+        self.reader = reader
         self._seeds = seeds
         self._lookup = Lookup(seeds, 0, queue_id)
-        self._room = room
+        self.room = room
         self._first_seq = first_seq
         # Where the spans end, and with them what this read may know.
-        self._end_seq: i64 = first_seq
+        self.end_seq: i64 = first_seq
         self.queue_id = queue_id
         self.last_seq = last_seq
         self.next_seq = first_seq
@@ -110,46 +111,67 @@ class ColdRead:
         self.bytes_read: i64 = 0
         # Whether more of the same segments will be read later.
         self.is_sparse = False
+        # Whether it was read with others and ended early (`shared_read.py`).
+        self.is_cut = False
         # For whoever must know which reads are in flight.
         self.epoch: i64 = 0
 
     def plan(self, spans: list[PlannedSpan], end_seq: i64) -> None:
         """Read these spans; there is nothing else below `end_seq`."""
         self.spans = spans
-        self._end_seq = end_seq
+        self.end_seq = end_seq
 
     def run(self) -> None:
         """Read; blocks, raises nothing."""
-        reader = self._reader
+        reader = self.reader
         before = reader.bytes_read
         try:
-            for number in self.forgets:
-                reader.forget(number)
+            self.forget_files()
             self._read_spans()
         except Exception as exc:  # noqa: BLE001 - complete() tells, on the loop
             if self.next_seq == self._first_seq:
                 self.error = exc
             # Else it is met again, by a read that begins with it.
-        self.bytes_read = reader.bytes_read - before
+        self.bytes_read += reader.bytes_read - before
+
+    def forget_files(self) -> None:
+        """Close the files that are to be closed first."""
+        for number in self.forgets:
+            self.reader.forget(number)
+        self.forgets = []
+
+    def lookup_in(self, segment: i64) -> Lookup:
+        """Return how its records are looked up in a segment."""
+        return Lookup(self._seeds, segment, self.queue_id)
+
+    def cut(self, seq: i64) -> None:
+        """Read with others, it goes no further than to this seq."""
+        self.is_cut = True
+        self.next_seq = seq
+
+    def begin_anew(self) -> None:
+        """Be as if nothing had been read; nothing was found."""
+        self.is_cut = False
+        self.next_seq = self._first_seq
 
     def _read_spans(self) -> None:
         for span in self.spans:
-            file = self._reader.file(span.path, span.first_number, span.number)
-            self._lookup = Lookup(self._seeds, span.number, self.queue_id)
+            file = self.reader.file(span.path, span.first_number, span.number)
+            self._lookup = self.lookup_in(span.number)
             self.next_seq = max(self.next_seq, span.first)
             while self.next_seq <= span.last:
-                if self._room.is_empty:
+                if self.room.is_empty:
                     return
                 self._read_span(span, file)
-        self.next_seq = self._end_seq
+        self.next_seq = self.end_seq
 
     def _read_span(self, span: PlannedSpan, file: ColdFile) -> None:
         """Read as far as there is room, or until the entries turn out to be wrong."""
         entries = span.entries
         if entries is None:
-            entries = self._reader.entries(file, self.queue_id)
+            entries = self.reader.entries(file, self.queue_id)
         if entries is not None:
-            selection = Selection(entries, self._room.copy())
+            selection = Selection(entries, self.room.copy())
             selection.run(self.next_seq, span.last, span.dead)
             is_sure = span.entries is not None or file.is_sure(self.queue_id)
             is_fit = is_sure or not selection.missing
@@ -163,14 +185,14 @@ class ColdRead:
         Where a segment is damaged, an index that is not still leads to messages that
         no walk through the segment finds.
         """
-        index = IndexRebuild(self._reader, file).run()
+        index = IndexRebuild(self.reader, file).run()
         share = index.find(self.queue_id)
         found = b"" if share is None else bytes(share.entries)
         if entries is not None and are_within(found, entries):
             file.compared.add(int(self.queue_id))
         else:
-            self._reader.adopt_index(file, index)
-            self._reader.keep_entries(file, self.queue_id, found)
+            self.reader.adopt_index(file, index)
+            self.reader.keep_entries(file, self.queue_id, found)
 
     def _take(
         self, span: PlannedSpan, file: ColdFile, selection: Selection, is_sure: bool
@@ -178,12 +200,12 @@ class ColdRead:
         """Read what was selected; False if an entry leads astray that may be wrong."""
         failure: OSError | None = None
         try:
-            self._reader.read_blocks(file, selection.wanted, span.limit)
+            self.reader.read_blocks(file, selection.wanted, span.limit)
         except OSError as exc:
             # What lies before it is taken all the same.
             failure = exc
         records = ColdRecords(
-            self._reader,
+            self.reader,
             file,
             self._lookup,
             self.places,
@@ -193,14 +215,14 @@ class ColdRead:
             is_whole = records.take(selection, self.next_seq, is_sure)
         finally:
             self.next_seq = records.next_seq
-            self._reader.release(selection.wanted, self.queue_id, records.size)
+            self.reader.release(selection.wanted, self.queue_id, records.size)
         if is_whole:
-            self._room = selection.room
+            self.room = selection.room
             if self.next_seq > span.last and not self.is_sparse:
-                self._reader.drop_entries(file, self.queue_id)
+                self.reader.drop_entries(file, self.queue_id)
             return True
-        self._room.count -= records.count
-        self._room.size -= records.size
+        self.room.count -= records.count
+        self.room.size -= records.size
         if failure is not None and not records.is_astray:
             raise failure
         return False

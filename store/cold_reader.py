@@ -57,6 +57,8 @@ _DESCRIPTORS_MAX: Final = 128
 # out, and this much in advance: sharing blocks pays when queues are at the same place.
 _RATIO_MAX: Final = 2
 _CREDIT_MAX: Final = 64 * _MIB
+# A stretch of which less than this part is wanted is never read whole.
+_SPARSE_MAX: Final = 8
 # Of a block that is not read whole, this much is read by one call, if it lies together.
 _PART_MAX: Final = 16 * 1024
 
@@ -222,6 +224,20 @@ class ColdReader:
             else:
                 self._load_part(file, block)
                 at += 1
+
+    def read_stretch(
+        self, file: ColdFile, start: i64, end: i64, wanted: i64
+    ) -> bytes | None:
+        """Return a stretch of a segment past the cache, of which so much is wanted.
+
+        None if that is so little that each record is better read alone. OSError.
+        """
+        size = end - start
+        self._credit = min(_CREDIT_MAX, self._credit + _RATIO_MAX * wanted)
+        is_dense = wanted * _RATIO_MAX >= size
+        if is_dense or (self._credit > 0 and wanted * _SPARSE_MAX >= size):
+            return self.read(file, size, start)
+        return None
 
     def release(self, wanted: list[WantedBlock], queue_id: i64, size: i64) -> None:
         """So many bytes of messages were handed out to a queue, from these blocks.

@@ -16,12 +16,13 @@ import asyncio
 import logging
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Final, cast, final
 
 from amqpd.broker.broker import Broker
 from amqpd.broker.clients.secret_checks import SecretCheck
 from amqpd.broker.ports import Step
+from amqpd.broker.queues.cold_load import ColdLoad, ColdLoads
 from amqpd.net.wait_age import WaitAge
 from amqpd.net.worker import Worker
 
@@ -37,9 +38,6 @@ BEHIND_SIZE: Final = 64 * 1024 * 1024
 VERIFIER_COUNT: Final = 2
 # How often a full disk is asked again, where there is no tick.
 TICK_SECONDS: Final = 0.025
-# Windows read by one step: a step's way to the thread and back costs as much as
-# reading a small one.
-LOADS_PER_STEP: Final = 8
 # Windows that came back are given to their queues for so long, then the loop goes on.
 LOADED_SECONDS_MAX: Final = 0.002
 
@@ -61,15 +59,16 @@ class TimedStep:
 
 @final
 class LoadsStep:
-    """Some windows that are read one after the other."""
+    """Windows that are read together."""
 
-    def __init__(self, loads: Sequence[Step]) -> None:
+    def __init__(self, loads: list[ColdLoad]) -> None:
         self.loads = loads
+        self._reading = ColdLoads(loads)
 
     def run(self) -> None:
-        """Read them. Between two of them others may have the interpreter."""
-        for load in self.loads:
-            load.run()
+        """Read them. Between two slices others may have the interpreter."""
+        while self._reading.advance():
+            pass
 
 
 @final
@@ -253,11 +252,9 @@ class Disk:
         if self._is_ending:
             return
         loads = self._broker.pager.begin_loads(now_ms)
-        for at in range(0, len(loads), LOADS_PER_STEP):
+        if loads:
             self._reads_in_flight += 1
-            step = LoadsStep(loads[at : at + LOADS_PER_STEP])
-            self._reader.submit(step, self._loads_done)
-
+            self._reader.submit(LoadsStep(loads), self._loads_done)
         if self._broker.survey.has_work:
             self._survey(now_ms)
 

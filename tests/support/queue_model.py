@@ -17,7 +17,7 @@ from pamqp import commands
 from pamqp.common import FieldTable
 
 from amqpd.broker.messages.message import Message
-from amqpd.broker.queues.cold_load import ColdLoad
+from amqpd.broker.queues.cold_load import ColdLoad, ColdLoads
 from amqpd.broker.queues.delivery import Reference
 from amqpd.broker.queues.pager import MemoryBudgets
 from amqpd.broker.queues.queue import Queue
@@ -211,9 +211,11 @@ class QueueAndModel:
         self.bench.load()
 
     def begin_load(self, _: int) -> None:
-        for load in self.bench.broker.pager.begin_loads(self.bench.now_ms):
-            load.run()
-            self.loads.append(load)
+        loads = self.bench.broker.pager.begin_loads(self.bench.now_ms)
+        reading = ColdLoads(loads)
+        while reading.advance():
+            pass
+        self.loads.extend(loads)
 
     def finish_load(self, _: int) -> None:
         for load in self.loads:

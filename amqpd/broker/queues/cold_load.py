@@ -1,7 +1,8 @@
 """Messages on their way back into memory: the next window of a queue's cold ones.
 
     load = ColdLoad(...)         on the loop: both logs have planned their part
-    load.run()                   on the reader thread, or in place for basic.get
+    load.run()                   on the reader thread, or in place for basic.get;
+                                 many at a time are read together (`ColdLoads`)
     found = LoadedWindow(...)    on the loop: what both logs have, up to where both go
 
 A queue may have cold messages in the log and in the paging log, within one span. Each
@@ -21,6 +22,7 @@ from amqpd.wire.frames import HEAD_SIZE, read_u32
 from amqpd.wire.properties import walk_properties
 from store.cold_read import ColdRead
 from store.cold_store import ReadResult
+from store.shared_read import SharedRead
 from store.stored_message import StoredMessage
 
 
@@ -68,6 +70,35 @@ class ColdLoad:
             self.stored.run()
         if self.paged is not None:
             self.paged.run()
+
+
+@final
+class ColdLoads:
+    """Loads that are read together: call `advance` until it returns False."""
+
+    __slots__ = ("_parts", "loads")
+
+    def __init__(self, loads: list[ColdLoad]) -> None:
+        self.loads = loads
+        stored: list[ColdRead] = []
+        paged: list[ColdRead] = []
+        for load in loads:
+            if load.stored is not None:
+                stored.append(load.stored)
+            if load.paged is not None:
+                paged.append(load.paged)
+        self._parts = [SharedRead(reads) for reads in (stored, paged) if reads]
+
+    def advance(self) -> bool:
+        """Read some more; return whether there is more. Blocks, raises nothing."""
+        if len(self.loads) == 1:
+            # Who is alone has blocks read ahead for the next window.
+            self.loads[0].run()
+            return False
+        parts = self._parts
+        if parts and not parts[-1].advance():
+            parts.pop()
+        return bool(parts)
 
 
 @final

@@ -58,9 +58,12 @@ WINDOW_MAX: Final[i64] = 512 * 1024
 WINDOW_COUNT_MAX: Final[i64] = 1_300
 # One window takes at most such a part of what is free.
 WINDOW_PART: Final[i64] = 8
-# The reader does one after the other: what stands in line for it is memory that nobody
-# can use yet.
+# Windows are read together, in the order in which they lie in the log: the more stand
+# in line the better. So while many are out, others wait for them.
 LOADS_MAX: Final = 32
+TOGETHER_MAX: Final = 1024
+# What is out is memory that nobody can use yet.
+TOGETHER_SIZE_MAX: Final[i64] = 16 * MIB
 
 
 @final
@@ -159,6 +162,8 @@ class Pager:
         self._loads_out = 0
         # What those may take.
         self._loading_size: i64 = 0
+        # What of the log's a queue is given at a time now.
+        self._stored_window: i64 = WINDOW_MIN
         self._draining_count: i64 = 0
         self._failed: list[PagedQueue] = []
         self._retry_ms: i64 = 0
@@ -208,10 +213,11 @@ class Pager:
             share = share // self._draining_count
         return max(WINDOW_MIN, min(share, WINDOW_MAX))
 
-    def _load_window(self) -> i64:
-        """What of the log's a queue is given at a time, in octets."""
+    def _load_window(self, count: i64) -> i64:
+        """What of the log's each of so many queues is given at a time, in octets."""
         taken = self.use.loaded + self._loading_size
-        part = (self.budgets.cold // 2 - taken) // WINDOW_PART
+        parts: i64 = max(WINDOW_PART, 2 * count)
+        part = (self.budgets.cold // 2 - taken) // parts
         return max(WINDOW_MIN, min(part, WINDOW_MAX))
 
     # -- letting go -----------------------------------------------------------
@@ -327,11 +333,20 @@ class Pager:
             queue = self._looking.pop()
             queue.is_looking = False
             self._add_load(loads, queue.begin_look())
-        while wanting and self._loads_out < LOADS_MAX:
+        if self._loads_out < LOADS_MAX:
+            self._begin_together(loads)
+        return loads
+
+    def _begin_together(self, loads: list[ColdLoad]) -> None:
+        """Plan a window of the same size for everybody in line."""
+        wanting = self._wanting
+        self._stored_window = self._load_window(len(wanting))
+        while wanting and self._loads_out < TOGETHER_MAX:
+            if loads and self._loading_size >= TOGETHER_SIZE_MAX:
+                return
             queue = wanting.popleft()
             queue.is_wanting = False
             self._add_load(loads, queue.begin_load())
-        return loads
 
     def _add_load(self, loads: list[ColdLoad], load: ColdLoad | None) -> None:
         if load is not None:
@@ -351,7 +366,7 @@ class Pager:
         """Plan to read a window of a queue that has something cold."""
         window = WINDOW_MIN
         if not is_in_place:
-            window = self.window() if backlog.cold_paged else self._load_window()
+            window = self.window() if backlog.cold_paged else self._stored_window
         average = backlog.cold_size // backlog.cold_count + REFERENCE_COST
         count = max(1, min(window // average, count_max))
         first, last = backlog.cold_first, backlog.cold_last
@@ -366,7 +381,9 @@ class Pager:
             paged = self.paging.begin_read(
                 page_id, first, last, count, window, is_in_place
             )
-        return ColdLoad(owner, generation, first, last, stored, paged, window)
+        # Of large messages a window is one of them.
+        size: i64 = max(window, average)
+        return ColdLoad(owner, generation, first, last, stored, paged, size)
 
     def read_one(self, log_id: i64, seq: i64, is_paged: bool) -> Message | None:
         """Read one cold message in place, from one log or the other."""

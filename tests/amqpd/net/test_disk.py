@@ -200,7 +200,7 @@ async def test_windows_that_come_back_together_reach_their_queues_bit_by_bit(
     bench: Bench, ticker: Ticker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(disk_module, "LOADED_SECONDS_MAX", -1.0)
-    count = disk_module.LOADS_PER_STEP + 2
+    count = 10
     pair = bench.connect()
     channel = ConsumingChannel()
     for at in range(count):

@@ -12,6 +12,7 @@ from amqpd.broker.errors import ResourceError
 from amqpd.broker.queues.pager import (
     LOADS_MAX,
     RETRY_MS,
+    TOGETHER_SIZE_MAX,
     WINDOW_MAX,
     WINDOW_MIN,
     MemoryBudgets,
@@ -281,29 +282,53 @@ def test_what_cannot_be_used_is_told_and_tried_again_and_keeps_nobody_else(
     assert len(pager.begin_loads(bench.now_ms + RETRY_MS)) == 1
 
 
-def test_few_windows_are_out_at_a_time_and_the_others_stand_in_line(
-    open_bench: Open,
-) -> None:
-    bench = open_bench(NO_COLD)
+def cold_line(bench: Bench, count: int, body: bytes = BODY) -> None:
+    """Let so many queues with a cold message stand in line for their windows."""
     pair = bench.connect()
-    count = LOADS_MAX + 3
     channel = ConsumingChannel()
     for at in range(count):
         pair.declare(f"q{at}", durable=True)
-        fill(queue_of(bench, f"q{at}"), 1)
+        queue_of(bench, f"q{at}").publish(persistent_message(body))
     bench.sync()
     bench.page_out()
     for at in range(count):
         channel.subscribe(queue_of(bench, f"q{at}"), f"t{at}", no_ack=True)
     bench.dispatch()
+
+
+def test_all_who_stand_in_line_are_read_together_and_others_wait_for_them(
+    open_bench: Open,
+) -> None:
+    bench = open_bench(NO_COLD)
     pager = bench.broker.pager
+    cold_line(bench, LOADS_MAX + 3)
     loads = pager.begin_loads(0)
-    assert len(loads) == LOADS_MAX
+    assert len(loads) == LOADS_MAX + 3
+    assert len({int(load.window) for load in loads}) == 1
+    late = cold_queue(bench)
+    ConsumingChannel().subscribe(late, "t")
+    bench.dispatch()
     assert pager.begin_loads(0) == []
-    for load in loads:
+    for load in loads[:4]:
         load.run()
         pager.complete_load(load, 0)
-    assert len(pager.begin_loads(0)) == count - LOADS_MAX
+    assert len(pager.begin_loads(0)) == 1
+
+
+def test_no_more_is_read_at_a_time_than_memory_has_room_for(
+    open_bench: Open,
+) -> None:
+    bench = open_bench(NO_COLD)
+    pager = bench.broker.pager
+    cold_line(bench, 7, bytes(int(TOGETHER_SIZE_MAX) // 3))
+    taken = []
+    for _ in range(3):
+        loads = pager.begin_loads(0)
+        taken.append(len(loads))
+        for load in loads:
+            load.run()
+            pager.complete_load(load, 0)
+    assert taken == [3, 3, 1]
 
 
 def test_no_window_is_read_while_all_consumers_wait_for_their_connections(
