@@ -103,7 +103,7 @@ def test_a_run_ends_with_its_time_and_tells_how_it_goes(bench: Bench) -> None:
     assert ended.code == 0
     published = int(re.findall(r"^published +(\d+)", ended.out, re.M)[0])
     assert 0 < published <= 222
-    assert re.search(r"1\.\d s publishing, published [\d,]+/s", ended.err)
+    assert re.search(r"\d\.\d s publishing, published [\d,]+/s", ended.err)
 
 
 def test_json_is_one_object_with_all_fields(bench: Bench) -> None:
@@ -150,6 +150,7 @@ def test_what_is_published_without_consumers_can_be_consumed_by_another_run(
 ) -> None:
     filled = bench("--consumers", "0", "--count", "100", "--queue", queue, "--json")
     assert (filled.code, filled.figures["left_in_queues"]) == (0, 100)
+    assert filled.figures["latency_us"] is None
     drained = bench("--producers", "0", "--count", "100", "--queue", queue, "--json")
     assert (drained.code, drained.figures["delivered"]) == (0, 100)
     assert drained.figures["left_in_queues"] == 0
@@ -402,7 +403,8 @@ def test_on_a_terminal_progress_is_drawn_and_wiped(server: AmqpdServer) -> None:
         out = process.stdout.read().decode()
     os.close(ours)
     assert process.returncode == 0
-    assert "publishing, 1 s" in drawn
+    assert "publishing, " in drawn
+    assert "the generator uses" in drawn
     assert out.startswith("amqpd ")
 
 
