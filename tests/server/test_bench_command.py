@@ -156,6 +156,19 @@ def test_what_is_published_without_consumers_can_be_consumed_by_another_run(
     assert drained.figures["left_in_queues"] == 0
 
 
+def test_what_cannot_be_consumed_by_anybody_is_not_waited_for(bench: Bench) -> None:
+    ended = bench("--count", "30", "--queues", "3", "--consumers", "1", "--json")
+    assert ended.code == 0
+    assert (ended.figures["delivered"], ended.figures["left_in_queues"]) == (10, 20)
+
+
+def test_consuming_alone_ends_with_its_time(bench: Bench, queue: str) -> None:
+    ended = bench("--producers", "0", "--seconds", "0.2", "--queue", queue)
+    assert ended.code == 0
+    assert re.search(r"^delivered +0 ", ended.out, re.M)
+    assert "published" not in ended.out
+
+
 # -- what it finds
 
 
