@@ -21,6 +21,7 @@ from collections.abc import Callable
 from typing import Final
 
 from pamqp import commands
+from pamqp.base import Frame
 
 from amqpd.bench.connection import Connection
 from amqpd.bench.crew import CONSUMER_TAG, NEVER, Crew, Member, Sender
@@ -128,13 +129,21 @@ class Load:
         self._until(self._all_are_confirmed, "confirming")
         for sender in self._crew.senders:
             # Its answer comes when the broker has routed everything before it.
-            sender.say(commands.Channel.Close(200, "all published", 0, 0))
+            self._tell(sender, commands.Channel.Close(200, "all published", 0, 0))
         self._until(self._all_have_answered, "confirming")
         self._drain()
         for receiver in self._crew.receivers:
             receiver.consumer.acknowledge_rest()
-            receiver.say(commands.Basic.Cancel(CONSUMER_TAG))
+            self._tell(receiver, commands.Basic.Cancel(CONSUMER_TAG))
         self._until(self._all_have_answered, "ending")
+
+    def _tell(self, member: Member, method: Frame) -> None:
+        """Say something that will be answered."""
+        try:
+            member.say(method)
+            self._watch(member)
+        except ConnectionLost as error:
+            self._reconnect(error)
 
     def _drain(self) -> None:
         """Receive until everything has come, or what is missing cannot come."""
