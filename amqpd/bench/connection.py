@@ -235,9 +235,14 @@ class Connection:
             self._send_heard()
             return self._expect(commands.Connection.Start)
         except ConnectionLost as error:
+            if isinstance(error.__cause__, WireError):
+                raise Unreachable(
+                    f"{self.target} does not speak AMQP 0-9-1: {error.why}",
+                    "is that the port of the broker's management or of its TLS?",
+                ) from error
             raise Unreachable(
-                f"{self.target} does not speak AMQP 0-9-1: {error.why}",
-                "is that the port of the broker's management or of its TLS?",
+                f"{self.target} ends the connection without a word: {error.why}",
+                "is that the broker's port, and is the broker ready?",
             ) from error
 
     def _expect(self, expected: type[MethodT]) -> MethodT:
