@@ -206,7 +206,7 @@ class Connection:
     def _log_in(self) -> None:
         target = self.target
         try:
-            self._socket.sendall(PROTOCOL_HEADER)
+            self._heard.out.write(PROTOCOL_HEADER)
             start = self._first()
             self.server_properties = start.server_properties or {}
             self._heard.say(0, _start_ok(target, self._name))
@@ -232,11 +232,17 @@ class Connection:
     def _first(self) -> commands.Connection.Start:
         """The broker's introduction, or why this is no broker."""
         try:
+            self._send_heard()
             return self._expect(commands.Connection.Start)
         except ConnectionLost as error:
+            if isinstance(error.__cause__, WireError):
+                raise Unreachable(
+                    f"{self.target} does not speak AMQP 0-9-1: {error.why}",
+                    "is that the port of the broker's management or of its TLS?",
+                ) from error
             raise Unreachable(
-                f"{self.target} does not speak AMQP 0-9-1: {error.why}",
-                "is that the port of the broker's management or of its TLS?",
+                f"{self.target} ends the connection without a word: {error.why}",
+                "is that the broker's port, and is the broker ready?",
             ) from error
 
     def _expect(self, expected: type[MethodT]) -> MethodT:

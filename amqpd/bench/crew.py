@@ -114,8 +114,8 @@ class Member:
             )
         elif isinstance(method, commands.Basic.Cancel):
             raise RunFailed(
-                f"{self._name}: the broker cancelled the consumer",
-                "was the queue deleted?",
+                f"{self._name}: the broker cancelled the consumer: "
+                "was the queue deleted?"
             )
         else:
             self.is_waiting = False
@@ -261,11 +261,10 @@ class Crew:
 
     def expected(self) -> int:
         """Return how many deliveries there are if nothing is lost or refused."""
-        expected = sum(
-            count
-            for queue, count in enumerate(self._topology.found.values())
-            if self._plan.is_consumed(queue)
-        )
+        expected = 0
+        for queue, name in enumerate(self._topology.queues):
+            if self._plan.is_consumed(queue):
+                expected += self._topology.found.get(name, 0)
         for number, sender in enumerate(self.senders):
             for place, queues in enumerate(self._plan.places(number)):
                 reached = sum(1 for queue in queues if self._plan.is_consumed(queue))

@@ -21,6 +21,7 @@ from collections.abc import Callable
 from typing import Final
 
 from pamqp import commands
+from pamqp.base import Frame
 
 from amqpd.bench.connection import Connection
 from amqpd.bench.crew import CONSUMER_TAG, NEVER, Crew, Member, Sender
@@ -38,6 +39,8 @@ from amqpd.bench.topology import Topology
 
 _SECOND: Final = 1_000_000_000
 _REPORT_EVERY: Final = _SECOND
+#: Whoever watches wants to see soon that it runs.
+_FIRST_REPORT: Final = _SECOND // 5
 #: How long it must be quiet before the queues are looked at.
 _QUIET: Final = _SECOND // 5
 _RECONNECT_PATIENCE: Final = 60 * _SECOND
@@ -83,6 +86,7 @@ class Load:
         self._is_blocked = False
         self._turned_at = 0
         self._reported_at = 0
+        self._report_due = _REPORT_EVERY
         self._reported = Counts()
 
     def run(self) -> None:
@@ -128,13 +132,21 @@ class Load:
         self._until(self._all_are_confirmed, "confirming")
         for sender in self._crew.senders:
             # Its answer comes when the broker has routed everything before it.
-            sender.say(commands.Channel.Close(200, "all published", 0, 0))
+            self._tell(sender, commands.Channel.Close(200, "all published", 0, 0))
         self._until(self._all_have_answered, "confirming")
         self._drain()
         for receiver in self._crew.receivers:
             receiver.consumer.acknowledge_rest()
-            receiver.say(commands.Basic.Cancel(CONSUMER_TAG))
+            self._tell(receiver, commands.Basic.Cancel(CONSUMER_TAG))
         self._until(self._all_have_answered, "ending")
+
+    def _tell(self, member: Member, method: Frame) -> None:
+        """Say something that will be answered."""
+        try:
+            member.say(method)
+            self._watch(member)
+        except ConnectionLost as error:
+            self._reconnect(error)
 
     def _drain(self) -> None:
         """Receive until everything has come, or what is missing cannot come."""
@@ -219,11 +231,11 @@ class Load:
         if self._is_blocked:
             self.blocked_ns += now - self._turned_at
         self._turned_at = now
-        if now - self._reported_at >= _REPORT_EVERY:
+        if now >= self._report_due:
             self._report(now)
 
     def _exchange(self, now: int, ends_at: int) -> None:
-        wakes_at = min(self._reported_at + _REPORT_EVERY, ends_at)
+        wakes_at = min(self._report_due, ends_at)
         if self._phase == _PUBLISHING:
             for sender in self._crew.senders:
                 wakes_at = min(wakes_at, self._drive(sender))
@@ -283,7 +295,7 @@ class Load:
             if self._now() >= gives_up_at:
                 raise error
             time.sleep(_RECONNECT_PAUSE_S)
-            if self._now() - self._reported_at >= _REPORT_EVERY:
+            if self._now() >= self._report_due:
                 self._report(self._now())
         self._register()
         self._is_blocked = False
@@ -308,6 +320,7 @@ class Load:
         self._began = time.monotonic_ns()
         self._began_cost = self._reported_cost = OwnCost.now()
         self._turned_at = self._reported_at = 0
+        self._report_due = _FIRST_REPORT
 
     def _note_blocked(self, member: Member) -> None:
         self.blocked = member.blocked or self.blocked
@@ -343,6 +356,7 @@ class Load:
         self.latency.absorb(crew.latency)
         self.confirm_latency.absorb(crew.confirm_latency)
         self._reported, self._reported_at, self._reported_cost = counts, now, cost
+        self._report_due = now + _REPORT_EVERY
 
     def _progress(self, now: int, counts: Counts) -> tuple[float, float | None]:
         """Return how much is done, from 0 to 1, and the seconds that are left."""

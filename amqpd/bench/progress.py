@@ -84,9 +84,12 @@ def drawn(snapshot: Snapshot) -> RenderableType:
     table.add_row(
         "delivered", f"{snapshot.deliver_rate:,.0f}/s", f"{counts.delivered:,}"
     )
+    # In a grid: by itself, a bar does not end its line.
+    bar = Table.grid()
+    bar.add_row(ProgressBar(total=1.0, completed=min(1.0, snapshot.done), width=60))
     rows: list[RenderableType] = [
         Text(title, style="bold"),
-        ProgressBar(total=1.0, completed=min(1.0, snapshot.done), width=60),
+        bar,
         table,
     ]
     for name, latency in (

@@ -22,16 +22,18 @@ def lines(figures: Figures) -> list[str]:
     said = [f"{figures.broker} at {figures.target}"]
     if figures.end != COMPLETE:
         said.append(f"{figures.end}: {figures.failure}".rstrip(": "))
-    said.append(
-        f"published  {counts.published:>12,}  {figures.publish_rate:>12,.0f} msg/s"
-        f"  in {figures.publish_s:.1f} s"
-    )
+    if figures.asked["producers"]:
+        said.append(
+            f"published  {counts.published:>12,}  {figures.publish_rate:>12,.0f} msg/s"
+            f"  in {figures.publish_s:.1f} s"
+        )
     if figures.asked["confirm"]:
         said.append(f"confirmed  {counts.confirmed:>12,}  {_answers(figures)}".rstrip())
-    said.append(
-        f"delivered  {counts.delivered:>12,}  {figures.deliver_rate:>12,.0f} msg/s"
-        f"  in {figures.deliver_s:.1f} s"
-    )
+    if figures.asked["consumers"]:
+        said.append(
+            f"delivered  {counts.delivered:>12,}  {figures.deliver_rate:>12,.0f} msg/s"
+            f"  in {figures.deliver_s:.1f} s"
+        )
     if figures.left_in_queues:
         said.append(f"in queues  {figures.left_in_queues:>12,}  when it was over")
     for name, latency in (

@@ -111,7 +111,8 @@ class Topology:
         return {"x-match": "all", HEADER: queue}
 
     def _own_names(self) -> list[str]:
-        return [*self._own_queues, *([self.exchange] if self._own_exchange else [])]
+        names = [f"queue {name}" for name in self._own_queues]
+        return [*names, f"exchange {self.exchange}"] if self._own_exchange else names
 
     def _delete_over(self, connection: Connection) -> list[str]:
         left: list[str] = []
@@ -121,13 +122,13 @@ class Topology:
                     commands.Queue.Delete(0, queue), commands.Queue.DeleteOk
                 )
             except BenchError as error:
-                left.append(f"{queue}: still there, {error}")
+                left.append(f"queue {queue}: still there, {error}")
         if self._own_exchange:
             delete = commands.Exchange.Delete(0, self.exchange)
             try:
                 connection.call(delete, commands.Exchange.DeleteOk)
             except BenchError as failed:
-                left.append(f"{self.exchange}: still there, {failed}")
+                left.append(f"exchange {self.exchange}: still there, {failed}")
         return left
 
 

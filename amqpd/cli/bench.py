@@ -30,24 +30,72 @@ EXIT_SOFTWARE: Final = 70
 EXIT_INTERRUPTED: Final = 130
 
 EPILOG: Final = """\
-Short flags are those of RabbitMQ's PerfTest, and mean the same: rate, count and
-prefetch are those of each producer and consumer. What was declared is deleted at the
-end, a queue that was there before stays. The generator runs on one core and says so
-when that was the limit.
+Short flags are those of RabbitMQ's PerfTest and mean the same. What was declared is
+deleted at the end, also after Ctrl-C. The generator uses one core, and says so when
+that was the limit.
 """
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the flags of the command."""
     parser.epilog = EPILOG
-    add = parser.add_argument
-    add("--url", "--uri", default="amqp://guest:guest@localhost:5672", metavar="URL")
-    add("-x", "--producers", type=int, default=1, metavar="N")
-    add("-y", "--consumers", type=int, default=1, metavar="N")
-    add("--queues", type=int, default=1, metavar="N")
-    add("-s", "--size", type=int, default=1024, metavar="BYTES", help="of a body")
-    add("-r", "--rate", type=float, default=0, metavar="PER_S", help="of each producer")
-    limit = parser.add_mutually_exclusive_group()
+    parser.add_argument(
+        "--url",
+        "--uri",
+        default="amqp://guest:guest@localhost:5672",
+        metavar="URL",
+        help="where the broker is: amqp[s]://user:password@host:port/vhost",
+    )
+    _add_load(parser.add_argument_group("how much, how fast, how long"))
+    _add_promises(parser.add_argument_group("what is promised"))
+    _add_topology(parser.add_argument_group("queues and the exchange before them"))
+    report = parser.add_argument_group("what is reported")
+    report.add_argument(
+        "--verify",
+        action="store_true",
+        help="count messages that are lost, doubled, out of order or not ours; "
+        "exit with 1 if there are any",
+    )
+    report.add_argument(
+        "--reconnect", action="store_true", help="go on when a lost broker is back"
+    )
+    report.add_argument("--json", action="store_true", help="print one JSON object")
+    report.add_argument(
+        "--quiet", action="store_true", help="no progress on standard error"
+    )
+
+
+def _add_load(group: argparse._ArgumentGroup) -> None:
+    add = group.add_argument
+    for flag, name, does in (
+        ("-x", "producers", "publish"),
+        ("-y", "consumers", "consume"),
+    ):
+        add(
+            flag,
+            f"--{name}",
+            type=int,
+            default=1,
+            metavar="N",
+            help=f"connections that {does}, 0 for none; 1 if not said",
+        )
+    add(
+        "-s",
+        "--size",
+        type=int,
+        default=1024,
+        metavar="BYTES",
+        help="of each body, from 16; 1024 if not said",
+    )
+    add(
+        "-r",
+        "--rate",
+        type=float,
+        default=0,
+        metavar="PER_S",
+        help="messages a second of each producer; as many as it can if not said",
+    )
+    limit = group.add_mutually_exclusive_group()
     limit.add_argument(
         "-C",
         "--count",
@@ -57,35 +105,93 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="messages of each producer; without producers, of each consumer",
     )
     limit.add_argument(
-        "-z", "--seconds", "--time", type=float, default=10, help="10 if not said"
+        "-z",
+        "--seconds",
+        "--time",
+        type=float,
+        default=10,
+        metavar="S",
+        help="end after so long; 10 if neither this nor a count is said",
     )
-    add("--persistent", action="store_true", help="messages that go to the disk")
+
+
+def _add_promises(group: argparse._ArgumentGroup) -> None:
+    add = group.add_argument
+    add("--persistent", action="store_true", help="messages outlive the broker")
     add(
         "-c",
         "--confirm",
         type=int,
         default=0,
         metavar="WINDOW",
-        help="publisher confirms, and how many may be waited for",
+        help="publisher confirms; so many may be waited for at once",
     )
-    add("--ack", choices=("manual", "auto"), default="manual")
-    add("-a", "--autoack", action="store_const", dest="ack", const="auto")
-    add("-A", "--ack-every", "--multi-ack-every", type=int, default=1, metavar="N")
-    add("-q", "--prefetch", "--qos", type=int, default=0, metavar="N", help="0: all")
-    add("-t", "--exchange", "--type", choices=EXCHANGE_TYPES, default="direct")
+    add(
+        "--ack",
+        choices=("manual", "auto"),
+        default="manual",
+        help="acknowledge deliveries (the default), or have none to acknowledge",
+    )
+    add(
+        "-a",
+        "--autoack",
+        action="store_const",
+        dest="ack",
+        const="auto",
+        help="the same as --ack auto",
+    )
+    add(
+        "-A",
+        "--ack-every",
+        "--multi-ack-every",
+        type=int,
+        default=1,
+        metavar="N",
+        help="acknowledge so many at once; each one if not said",
+    )
+    add(
+        "-q",
+        "--prefetch",
+        "--qos",
+        type=int,
+        default=0,
+        metavar="N",
+        help="unacknowledged messages of each consumer; no limit if not said",
+    )
+
+
+def _add_topology(group: argparse._ArgumentGroup) -> None:
+    add = group.add_argument
+    add(
+        "--queues",
+        type=int,
+        default=1,
+        metavar="N",
+        help="producers and consumers are spread over them",
+    )
+    add(
+        "-t",
+        "--exchange",
+        "--type",
+        choices=EXCHANGE_TYPES,
+        default="direct",
+        metavar="TYPE",
+        help=f"{', '.join(EXCHANGE_TYPES)}; direct if not said",
+    )
     add(
         "-u",
         "--queue",
         metavar="NAME",
-        help="use this one, or NAME-1, NAME-2 ...; made if it is not there",
+        help="the queue's name, or of several: NAME-1, NAME-2; a queue that is there "
+        "is used as it is and stays",
     )
-    add("--queue-type", choices=QUEUE_TYPES)
-    add("--queue-args", metavar="KEY=VALUE,...", help="such as x-max-length=1000")
+    add("--queue-type", choices=QUEUE_TYPES, help="x-queue-type of new queues")
+    add(
+        "--queue-args",
+        metavar="KEY=VALUE,...",
+        help="arguments of new queues, such as x-max-length=1000",
+    )
     add("--keep", action="store_true", help="leave the queues, with what is in them")
-    add("--verify", action="store_true", help="count what is lost, doubled, disordered")
-    add("--reconnect", action="store_true", help="go on when a lost broker is back")
-    add("--json", action="store_true", help="one JSON object on standard output")
-    add("--quiet", action="store_true", help="no progress on standard error")
 
 
 def bench(said: argparse.Namespace) -> int:

@@ -146,6 +146,13 @@ def test_answers_to_what_waits_for_none_are_astray(data: bytes) -> None:
     assert sender.answers_astray == 1
 
 
+def test_a_confirm_that_comes_twice_ahead_of_others_is_astray() -> None:
+    sender = producer(window=10)
+    sender.publish(3, 0)
+    sender.receive_data(ack(2) * 2, 0)
+    assert (sender.confirmed, sender.answers_astray) == (1, 1)
+
+
 def test_a_confirm_where_none_was_asked_for_is_astray() -> None:
     sender = producer()
     sender.publish(1, 0)

@@ -71,6 +71,8 @@ def test_the_picture_has_rates_totals_latency_and_the_time_left() -> None:
     ):
         assert part in text
     assert "bottleneck" not in text
+    heading = next(line for line in text.splitlines() if "total" in line)
+    assert heading.split() == ["now", "total"]
 
 
 def test_the_picture_says_when_the_generator_is_the_bottleneck_or_is_blocked() -> None:

@@ -12,11 +12,11 @@ from amqpd.bench.verdict import Verdict
 FINE = "verified: every message arrived once, whole and in order"
 
 
-def figures(confirm: int = 0) -> Figures:
+def figures(confirm: int = 0, producers: int = 1, consumers: int = 1) -> Figures:
     return Figures(
         broker="RabbitMQ 3.13.7",
         target="h:1, virtual host /",
-        asked={"confirm": confirm},
+        asked={"confirm": confirm, "producers": producers, "consumers": consumers},
         counts=Counts(published=12_000, confirmed=9_000, nacked=5, delivered=11_000),
         publish_s=2.0,
         deliver_s=2.2,
@@ -37,6 +37,11 @@ def test_the_report_has_totals_rates_and_the_cost_of_measuring() -> None:
 def test_confirms_are_told_where_they_were_asked_for() -> None:
     text = "\n".join(lines(figures(confirm=10)))
     assert "9,000  5 were refused (nack), 2,995 have no answer" in text
+
+
+def test_a_side_that_was_not_there_is_not_told_of() -> None:
+    assert "published" not in "\n".join(lines(figures(producers=0)))
+    assert "delivered" not in "\n".join(lines(figures(consumers=0)))
 
 
 def test_latencies_left_messages_and_the_end_are_told() -> None:
