@@ -78,10 +78,11 @@ def medians(repeats: list[Figures]) -> Figures:
 def times_better(name: str, ours: float, theirs: float) -> float | None:
     """Return how many times better ours is: above 1 we are ahead.
 
-    Of rates more is better, of everything else less. None where that says nothing: one
-    of the two is nought, CPU time too short to be counted for example.
+    Of rates more is better, of everything else less. None where that says nothing: the
+    figure compares a broker with itself, or one of the two is nought, as CPU time is
+    that was too short to be counted.
     """
-    if ours <= 0 or theirs <= 0:
+    if "_over_" in name or ours <= 0 or theirs <= 0:
         return None
     return ours / theirs if name.endswith("_per_s") else theirs / ours
 

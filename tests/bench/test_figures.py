@@ -40,6 +40,10 @@ def test_nought_is_no_times_better_than_anything(ours: float, theirs: float) -> 
     assert times_better("cpu_s_per_million", ours, theirs) is None
 
 
+def test_who_is_compared_with_himself_is_not_compared_with_others() -> None:
+    assert times_better("cpu_over_transient", 1.0, 2.0) is None
+
+
 def test_a_limit_is_met_by_itself() -> None:
     assert at_most(2).is_met_by(2.0)
     assert not at_most(2).is_met_by(2.1)
