@@ -304,7 +304,7 @@ async def test_a_client_that_is_not_read_waits(
     [connection] = bench.broker.connections.all()
     assert connection.facts().bytes_received < 5_000_000
     assert queue.ready_count == 0
-    alarms.on_measured(0, 1 << 60, server.ticker.now_ms(), 0)
+    alarms.set_memory_watermark(ResourceLimit(1 << 60))
     server.ticker.wake()
     await client.expect(commands.Connection.Unblocked)
     await client.call(commands.Basic.Qos(), commands.Basic.QosOk)
