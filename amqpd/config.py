@@ -152,7 +152,11 @@ def load(
     for each in given:
         values[each.setting.field] = each.value
         origins[each.setting.key] = each.origin
-    return Loaded(Config(**values), origins, tuple(warnings))
+    config = Config(**values)
+    if config.tls_cert is not None and not config.tls_port:
+        origin = origins["tls.cert"]
+        warnings.append(f"{origin}: tls.cert has no effect without tls.port")
+    return Loaded(config, origins, tuple(warnings))
 
 
 def _from_file(

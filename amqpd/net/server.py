@@ -91,7 +91,8 @@ class Server:
         self._members: set[ClientTransport] = set()
         self._encrypted: set[TlsProtocol] = set()
         self._read_buffer = memoryview(bytearray(READ_SIZE))
-        self._cipher_buffer = memoryview(bytearray(READ_SIZE))
+        # What is read with TLS, before it is deciphered.
+        self._cipher_buffer = memoryview(bytearray(0 if tls is None else READ_SIZE))
         self.ticker = Ticker(broker, Clock(), loop, tick_seconds, self._fail)
 
     @property

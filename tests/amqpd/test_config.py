@@ -161,3 +161,10 @@ def test_what_is_not_set_is_not_covered_and_no_port_is_none() -> None:
     assert shown["tls.require_client_cert"] == "true"
     assert shown["port"] == '"none"'
     assert loaded.config.port is None
+
+
+def test_a_certificate_without_a_port_is_a_warning() -> None:
+    flags: dict[str, str | list[str]] = {"tls.cert": "/c.pem"}
+    warnings = load(None, {}, flags).warnings
+    assert warnings == ("--tls-cert: tls.cert has no effect without tls.port",)
+    assert load(None, {}, {**flags, "tls.port": "5671"}).warnings == ()

@@ -15,6 +15,7 @@ from pamqp import commands
 from amqpd.auth.certificates import distinguished_name
 from amqpd.broker.alarms import ResourceLimit
 from amqpd.config import load
+from amqpd.net import server as server_module
 from amqpd.net import tls_protocol
 from amqpd.net.server import Server
 from amqpd.net.tls import TlsCertificates
@@ -251,6 +252,17 @@ async def test_of_a_failed_handshake_nothing_is_left_without_a_collector(
         gc.enable()
 
 
+async def test_all_sockets_are_read_into_one_buffer(
+    server: Server, trust: ssl.SSLContext
+) -> None:
+    clients = [await StreamClient.connect(server.tls_port, tls=trust) for _ in "ab"]
+    first, second = (each.get_buffer(-1) for each in server.encrypted())
+    assert first.obj is second.obj
+    assert len(first) == server_module.READ_SIZE
+    for client in clients:
+        await client.close()
+
+
 async def test_a_client_that_does_not_read_costs_no_more_than_the_marks(
     bench: Bench, server: Server, trust: ssl.SSLContext
 ) -> None:
@@ -292,12 +304,31 @@ async def test_a_client_that_is_not_read_waits(
     [connection] = bench.broker.connections.all()
     assert connection.facts().bytes_received < 5_000_000
     assert queue.ready_count == 0
-    alarms.on_measured(0, 1 << 60, server.ticker.now_ms(), 0)
+    alarms.set_memory_watermark(ResourceLimit(1 << 60))
     server.ticker.wake()
     await client.expect(commands.Connection.Unblocked)
     await client.call(commands.Basic.Qos(), commands.Basic.QosOk)
     assert queue.ready_count == 300
     await client.close()
+
+
+async def test_renewed_certificates_are_noticed_without_anybody_asking(
+    bench: Bench, authority: Authority, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(server_module, "LOOK_SECONDS", 0.001)
+    pair = authority.issue("localhost")
+    flags = {"tls.cert": str(pair.cert), "tls.key": str(pair.key)}
+    certificates = TlsCertificates(load(None, {}, flags))
+    before = certificates.context
+    options, fatal = ConnectionOptions(HANDSHAKE), list[BaseException]()
+    server = Server(
+        *(bench.broker, options, ["127.0.0.1"], 0, 0.025, fatal.append, certificates)
+    )
+    await server.start()
+    # For a moment they do not fit together: that is an error, and passes.
+    authority.issue_to(pair, "localhost")
+    await wait_until(lambda: certificates.context is not before)
+    await server.stop("shutdown")
 
 
 async def test_only_tls_is_listened_on_if_there_is_no_other_port(
