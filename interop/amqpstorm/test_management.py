@@ -100,16 +100,22 @@ def test_users_and_their_rights(api: Any, vhost: str, make_name: MakeName) -> No
         api.user.get(user)
 
 
+def connections(api: Any) -> list[Any]:
+    """Those of this library, as they are listed."""
+    return [
+        one
+        for one in api.connection.list()
+        if one.get("client_properties", {}).get("product") == "AMQPStorm"
+    ]
+
+
 def test_a_connection_is_listed_and_closed(api: Any, amqp_url: str) -> None:
     with amqpstorm.UriConnection(amqp_url) as connection:
         connection.channel()
-        mine = [
-            one
-            for one in api.connection.list()
-            if one["client_properties"].get("product") == "AMQPStorm"
-        ]
+        # RabbitMQ's lists are up to five seconds old.
+        eventually(lambda: bool(connections(api) and api.channel.list()))
         channels = [one["number"] for one in api.channel.list()]
-        api.connection.close(mine[0]["name"], reason="because")
+        api.connection.close(connections(api)[0]["name"], reason="because")
         eventually(lambda: bool(connection.exceptions))
         assert "because" in str(connection.exceptions[0])
     assert 1 in channels

@@ -14,7 +14,7 @@ from pamqp import commands
 from pamqp.commands import Basic, Exchange, Queue
 
 from amqpd.testing import AmqpdServer
-from tests.support.content import short_string, with_headers
+from tests.support.content import short_string, string_array, with_headers
 from tests.support.raw_client import Endpoint, RawClient, channel_closed, longstr
 from tests.support.waiting import eventually
 from tests.support.wiring import Wiring
@@ -135,6 +135,8 @@ def test_what_a_full_queue_refused_may_be_published_again(wiring: Wiring) -> Non
     wiring.client.publish(1, Basic.Publish(0, exchange, "k"), b"2", identified("b"))
     wiring.client.expect_method(1, Basic.Nack)
     assert wiring.bodies(queue) == [b"1"]
+    # What is taken meanwhile, also by the default exchange, is another one.
+    wiring.send("", "nowhere", b"y", with_headers(string_array("CC", "no one")))
     wiring.send(exchange, "k", b"2", identified("b"))
     assert wiring.bodies(queue) == [b"2"]
 

@@ -5,9 +5,9 @@
                           beyond 4 MiB: in the log only, and read when it is due
 
 How long a message waits grows with how often it came back; the log knows both, so a
-restart shortens nothing. Who waits is neither ready nor unacked. What it takes in memory
-is charged like what is unacked, so that others leave in its stead: beyond a bound only
-those stay that the log has not.
+restart shortens nothing. Who waits is neither ready nor unacked. What it takes in
+memory is charged like what is unacked, so that others leave in its stead: beyond a
+bound only those stay that the log has not.
 
 It knows one queue, or one level of a queue with priorities; who decides what waits, and
 for how long, is the queue's keeper.

@@ -127,6 +127,7 @@ class Session(Access):
     def _destinations(
         self, name: str, message: Message, keys: list[bytes]
     ) -> list[Queue]:
+        self._asked = None
         if name:
             routed = self._asked = RoutedMessage(message, keys)
             routed.is_new = True

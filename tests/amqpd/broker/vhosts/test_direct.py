@@ -92,6 +92,28 @@ def test_a_body_of_any_size_comes_out_as_it_went_in(
     assert take(guest, queue) is None
 
 
+@pytest.mark.parametrize("by", ["queue", "exchange"])
+def test_a_duplicate_is_dropped_and_answered_when_the_first_is_safe(
+    by: str, plane: ControlPlane
+) -> None:
+    guest = plane.guest()
+    comparing: Table = {"x-message-deduplication": True}
+    plane.declare_exchange(guest, "x", "fanout", table=comparing)
+    table = comparing if by == "queue" else {}
+    plane.declare_queue(guest, "q", durable=True, table=table)
+    plane.commit()
+    plane.bind(guest, "x", "q", b"")
+    identity = encode_table({"x-deduplication-header": "a"})
+    properties = b"\x30\x00" + with_headers(identity)[2:] + b"\x02"
+    way = ("x", b"") if by == "exchange" else ("", b"q")
+    outcomes = [send(guest, *way, properties=properties) for _ in range(2)]
+    assert [one.is_done for one in outcomes] == [False, False]
+    plane.bench.sync()
+    # A queue counts as found, also if it has no use for the message.
+    assert [one.value for one in outcomes] == [True, by == "queue"]
+    assert plane.vhost.queues["q"].ready_count == 1
+
+
 def test_names_are_those_of_the_publish(plane: ControlPlane) -> None:
     guest = plane.guest()
     queue = plane.declare_queue(guest, "q").queue
