@@ -126,7 +126,7 @@ def _wait_stopped(daemon: Daemon) -> bool:
     # A client that was being accepted while the loop ended: its socket goes with it.
     forget_frozen()
     try:
-        return asyncio.run(Standby(daemon.room).wait())
+        return asyncio.run(Standby(daemon.room, daemon.data_dir).wait())
     except OSError as error:
         raise ListenFailed(f"the management API: {error}") from error
 
@@ -146,6 +146,7 @@ class Daemon:
     def __init__(
         self, opened: Opened, loaded: Loaded, reload: Reload, port: int
     ) -> None:
+        self.data_dir = loaded.config.data_dir
         #: Where clients connect; 0 until it is known.
         self.port = port
         #: The node is to wait until it is started again.
@@ -287,6 +288,16 @@ class Daemon:
 
     def start_app(self) -> None:
         """It runs."""
+
+    async def reset(self) -> None:
+        """Refuse: there are clients.
+
+        Raises:
+            NodeRuns: always.
+        """
+        from amqpd.http.node_port import NodeRuns
+
+        raise NodeRuns
 
     def end(self) -> None:
         """End the process."""
