@@ -16,6 +16,7 @@ from amqpd.wire.tables import encode_table, skip_value, type_name_in
 
 CLASSIC: Final = "classic"
 QUORUM: Final = "quorum"
+STREAM: Final = "stream"
 
 QUEUE_TYPE: Final = "x-queue-type"
 EXPIRES: Final = "x-expires"
