@@ -140,7 +140,7 @@ def _wait_stopped(daemon: Daemon) -> bool:
     # A client that was being accepted while the loop ended: its socket goes with it.
     forget_frozen()
     try:
-        return asyncio.run(Standby(daemon.room).wait())
+        return asyncio.run(Standby(daemon.room, daemon.data_dir).wait())
     except OSError as error:
         raise ListenFailed(f"the management API: {error}") from error
 
@@ -166,6 +166,7 @@ class Daemon:
         port: int | None,
         busy: BusySelector,
     ) -> None:
+        self.data_dir = loaded.config.data_dir
         #: Where clients connect without TLS; 0 until it is known, None: nowhere.
         self.port = port
         #: The node is to wait until it is started again.
@@ -317,6 +318,16 @@ class Daemon:
 
     def start_app(self) -> None:
         """It runs."""
+
+    async def reset(self) -> None:
+        """Refuse: there are clients.
+
+        Raises:
+            NodeRuns: always.
+        """
+        from amqpd.http.node_port import NodeRuns
+
+        raise NodeRuns
 
     def end(self) -> None:
         """End the process."""

@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import logging
 import os
+import shutil
 from pathlib import Path
 from typing import Final
 
@@ -30,7 +31,7 @@ from amqpd.broker.ports import DurabilityWaiter
 from amqpd.broker.queues.pager import MemoryBudgets
 from amqpd.config import Config
 from amqpd.machine_memory import machine_size, memory_limit
-from store.data_directory import DataDirectory
+from store.data_directory import METADATA_NAME, VERSION_NAME, DataDirectory
 from store.errors import StoreError
 from store.filesystem import FileSystem, OsFileSystem
 from store.metadata import Metadata
@@ -51,6 +52,13 @@ PASSWORD_ALGORITHMS: Final = {
     "sha256": "rabbit_password_hashing_sha256",
     "sha512": "rabbit_password_hashing_sha512",
 }
+
+
+#: What a data directory holds besides its version and its lock.
+DATA_NAMES: Final = (
+    *(f"{METADATA_NAME}{end}" for end in ("", "-wal", "-shm")),
+    *("log", "paging", "quarantine"),
+)
 
 
 class DefinitionsUnreadable(Exception):
@@ -115,6 +123,31 @@ def open_rooms(config: Config, now_ms: int) -> Opened:
     except BaseException:
         directory.close()
         raise
+
+
+def forget_everything(data_dir: Path) -> None:
+    """Remove all that is in a data directory nobody has open.
+
+    A crash in the middle leaves a directory that a start may refuse as damaged, and
+    that can be reset again.
+
+    Raises:
+        OSError: the disk refuses, or another process has the directory.
+    """
+    try:
+        directory = DataDirectory.open(str(data_dir), OsFileSystem())
+    except StoreError as error:
+        raise OSError(str(error)) from error
+    try:
+        # What says that it is a data directory goes last.
+        for name in (*DATA_NAMES, VERSION_NAME):
+            path = data_dir / name
+            if path.is_dir():
+                shutil.rmtree(path)
+            else:
+                path.unlink(missing_ok=True)
+    finally:
+        directory.close()
 
 
 def _open_locked(

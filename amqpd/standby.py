@@ -13,6 +13,7 @@ import signal
 from collections.abc import Iterable
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import Final, final
 
 from amqpd.broker.clients.secret_checks import SecretCheck, SecretChecks
@@ -20,6 +21,7 @@ from amqpd.http.node_control import standby_endpoints
 from amqpd.http.room import Room
 from amqpd.http.routes import ENDPOINTS
 from amqpd.http.server import HttpServer
+from amqpd.opening import forget_everything
 
 logger = logging.getLogger("amqpd.standby")
 
@@ -30,7 +32,8 @@ SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 class Standby:
     """Waits on the addresses that the API had."""
 
-    def __init__(self, room: Room) -> None:
+    def __init__(self, room: Room, data_dir: Path) -> None:
+        self._data_dir = data_dir
         self._addresses = [
             (each.address, each.port)
             for each in room.listeners
@@ -71,6 +74,15 @@ class Standby:
         """Start again."""
         self._starts = True
         self._is_over.set()
+
+    async def reset(self) -> None:
+        """Forget everything that the data directory holds.
+
+        Raises:
+            OSError: the disk refuses, or another process has the directory.
+        """
+        await asyncio.to_thread(forget_everything, self._data_dir)
+        logger.warning("reset: all messages and all metadata are forgotten")
 
     def end(self) -> None:
         """End the process."""

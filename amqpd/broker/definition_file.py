@@ -19,6 +19,7 @@ from amqpd.auth.users import User
 from amqpd.broker.administration.parameter_changes import checked
 from amqpd.broker.arguments import (
     QUEUE_TYPE,
+    STREAM,
     Arguments,
     check_queue_arguments,
     with_default_type,
@@ -79,6 +80,9 @@ class Definitions:
         self.parameters: list[Parameter] = []
         self.exchanges: list[tuple[str, Exchange]] = []
         self.queues: list[QueueDefinition] = []
+        # Streams, by virtual host and name: there are none here, so neither they nor
+        # what is bound to them is made. A whole broker should not stay behind for them.
+        self.left_out: dict[tuple[str, str], None] = {}
         self.bindings: list[tuple[str, Binding]] = []
 
 
@@ -199,9 +203,15 @@ def _read_vhost_part(root: Entry, vhost: str | None, found: Definitions) -> None
     for entry in root.entries("exchanges"):
         found.exchanges.append((_home(entry, vhost), _exchange(entry)))
     for entry in root.entries("queues"):
-        found.queues.append(_queue(entry, _home(entry, vhost)))
+        home = _home(entry, vhost)
+        if _is_stream(entry):
+            found.left_out[home, entry.name("name")] = None
+        else:
+            found.queues.append(_queue(entry, home))
     for entry in root.entries("bindings"):
-        found.bindings.append((_home(entry, vhost), _binding(entry)))
+        home, binding = _home(entry, vhost), _binding(entry)
+        if binding.to_exchange or (home, binding.destination) not in found.left_out:
+            found.bindings.append((home, binding))
 
 
 def _mended(policy: object) -> object:
@@ -320,6 +330,11 @@ def _exchange(entry: Entry) -> Exchange:
     except AmqpError as refusal:
         raise entry.invalid("arguments", refusal.text) from None
     return exchange
+
+
+def _is_stream(entry: Entry) -> bool:
+    kind = entry.arguments().table.get(QUEUE_TYPE, entry.fields.get("type"))
+    return kind == STREAM
 
 
 def _queue(entry: Entry, vhost: str) -> QueueDefinition:

@@ -151,9 +151,18 @@ class Loading:
     """One load: what is new, first on the disk, then in memory."""
 
     def __init__(self, broker: Broker, definitions: Definitions) -> None:
+        for vhost, name in definitions.left_out:
+            logger.warning(
+                "definitions: queue '%s' in vhost '%s' is a stream, which is not "
+                "supported: it and its bindings are left out",
+                name,
+                vhost,
+            )
         self.statements: list[Statement] = []
         self._broker = broker
         self._definitions = definitions
+        #: How many queues of the file are not made.
+        self.left_out_count = len(definitions.left_out)
         self._metadata: dict[str, VhostMetadata] = {}
         self._exchanges: list[tuple[str, Exchange]] = []
         self._queues: list[QueueDefinition] = []

@@ -6,7 +6,7 @@
 
 Compose files and test suites call these tools for what amqpd does by itself, so what
 has nothing to do here succeeds. What would do harm if it silently did nothing
-(`reset`, `join_cluster`, `eval`) is not known, and fails.
+(`join_cluster`, `eval`) fails.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """What `amqpctl` tells the process, and RabbitMQ's API has no path for.
 
-    PUT /api/amqpd/app         {"state": "running" | "stopped" | "ended"}
+    PUT /api/amqpd/app         {"state": "running" | "stopped" | "ended" | "blank"}
     PUT /api/amqpd/listeners   {"state": "running" | "suspended"}
     PUT /api/amqpd/vm-memory-high-watermark   {"relative": 0.6} or {"absolute": 2e9}
     PUT /api/amqpd/disk-free-limit            the same; relative to memory
@@ -26,6 +26,7 @@ from amqpd.http.answer import NO_CONTENT, Answer, json_answer
 from amqpd.http.call import Call
 from amqpd.http.endpoint import Endpoint, Need
 from amqpd.http.errors import BadRequest, Unavailable
+from amqpd.http.node_port import NodeRuns
 from amqpd.logs import set_level
 
 LOG_LEVELS: Final = ("debug", "info", "warning", "error", "critical")
@@ -38,17 +39,32 @@ _STANDBY_PATHS: Final = ("/api/amqpd/app", "/api/config/effective", "/api/whoami
 
 
 async def set_app_state(call: Call) -> Answer:
-    """Stop the broker, start it again, or end the process."""
+    """Stop the broker, start it again, empty it when stopped, or end the process."""
     changes = {
         "running": call.room.node.start_app,
         "stopped": call.room.node.stop_app,
         "ended": call.room.node.end,
     }
     state = (await call.body_with("state"))["state"]
-    if state not in changes:
-        raise _unknown_state(state, changes)
-    changes[state]()
+    if state == "blank":
+        await _reset(call)
+    elif state in changes:
+        changes[state]()
+    else:
+        raise _unknown_state(state, (*changes, "blank"))
     return NO_CONTENT
+
+
+async def _reset(call: Call) -> None:
+    try:
+        await call.room.node.reset()
+    except NodeRuns:
+        node = call.room.identity.node
+        raise BadRequest(
+            f"the node {node} is running; it must be stopped first (stop_app)"
+        ) from None
+    except OSError as error:
+        raise Unavailable(f"cannot be reset: {error}") from error
 
 
 async def set_listener_state(call: Call) -> Answer:

@@ -6,6 +6,10 @@ from collections.abc import Iterable
 from typing import Protocol
 
 
+class NodeRuns(Exception):
+    """What is to be done needs a node that is stopped."""
+
+
 class NodePort(Protocol):
     """Whoever runs the broker. All of it happens soon, not at once."""
 
@@ -14,6 +18,14 @@ class NodePort(Protocol):
 
     def start_app(self) -> None:
         """Open the data and serve again; nothing happens where that is so."""
+
+    async def reset(self) -> None:
+        """Forget all messages and all metadata, as if there had never been any.
+
+        Raises:
+            NodeRuns: it serves clients, and must be stopped first.
+            OSError: the disk refuses.
+        """
 
     def end(self) -> None:
         """End the process as SIGTERM does."""

@@ -11,7 +11,12 @@ import pytest
 
 from amqpd.config import Config, load
 from amqpd.machine_memory import machine_size
-from amqpd.opening import DefinitionsUnreadable, Opened, open_rooms
+from amqpd.opening import (
+    DefinitionsUnreadable,
+    Opened,
+    forget_everything,
+    open_rooms,
+)
 from store.errors import AlreadyLocked
 from tests.support.deliveries import persistent_message
 
@@ -228,3 +233,17 @@ def test_a_torn_end_of_the_log_is_told(
     with caplog.at_level(logging.INFO):
         open_rooms(config_of(tmp_path), NOW_MS).close(NOW_MS)
     assert "never known to be durable" in caplog.text
+
+
+def test_a_directory_whose_data_are_forgotten_is_a_new_one(tmp_path: Path) -> None:
+    directory = tmp_path / "data"
+    opened = open_rooms(config_of(tmp_path, default_user="bob"), NOW_MS)
+    with pytest.raises(OSError, match="another process has the data directory"):
+        forget_everything(directory)
+    opened.close(NOW_MS)
+    (directory / "notes.txt").write_text("not the broker's")
+    forget_everything(directory)
+    assert {path.name for path in directory.iterdir()} == {"lock", "notes.txt"}
+    again = open_rooms(config_of(tmp_path, default_user="ann"), NOW_MS)
+    assert again.broker.users.names() == ["ann"]
+    again.close(NOW_MS)

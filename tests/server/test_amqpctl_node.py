@@ -139,3 +139,36 @@ def test_a_process_ends_when_it_is_told_to() -> None:
 
 def test_a_feature_flag_that_there_is_not_cannot_be_enabled(ctl: Ctl) -> None:
     assert ctl("enable_feature_flag", "nonsense").code == 65
+
+
+def test_a_stopped_node_is_reset_and_starts_as_a_new_one() -> None:
+    with AmqpdServer(http=True) as server:
+        ctl = Ctl(server.http_url)
+        ctl.done("add_vhost", "mine")
+        ctl.done("add_user", "joe", "secret")
+        running = ctl("reset")
+        ctl.done("stop_app")
+        ctl.done("reset")
+        ctl.done("start_app")
+        assert ctl.rows("list_vhosts") == [("/",)]
+        assert [row[0] for row in ctl.rows("list_users")] == ["guest"]
+        assert running.code == 69
+        assert "it must be stopped first (stop_app)" in running.err
+
+
+def test_a_report_has_everything_but_secrets(ctl: Ctl) -> None:
+    ctl.done("add_user", "reported", "not-for-everybody")
+    shown = ctl.done("report")
+    found = json.loads(ctl.done("report", "--json"))
+    ctl.done("delete_user", "reported")
+    assert "name: reported, tags: []" in shown
+    assert "user: guest, vhost: /, configure: .*, write: .*, read: .*" in shown
+    assert "http.port = " in shown
+    assert "password" not in json.dumps(found["users"])
+    assert {"status", "cluster_status", "queues", "environment"} <= set(found)
+
+
+def test_an_expression_of_erlang_is_refused_in_so_many_words(ctl: Ctl) -> None:
+    refused = ctl("eval", "rabbit_mnesia:status().")
+    assert refused.code == 64
+    assert "amqpd runs no Erlang" in refused.err

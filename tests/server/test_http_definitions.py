@@ -191,3 +191,18 @@ def test_clients_wait_for_an_import_that_names_their_queue(
     for name in ("q0", "q1999"):
         assert channel.queue_declare(name, passive=True).method.queue == name
     connection.close()
+
+
+def test_a_stream_is_left_out_and_the_rest_is_there(
+    api: HttpClient, server: AmqpdServer
+) -> None:
+    stream = {"x-queue-type": "stream"}
+    queues = [
+        {"name": "kept", "vhost": "/", "durable": True, "arguments": {}},
+        {"name": "log", "vhost": "/", "durable": True, "arguments": stream},
+    ]
+    reply = api.post("/api/definitions", {"queues": queues})
+    assert (reply.status, reply.headers["Amqpd-Left-Out"]) == (204, "1")
+    assert api.call("GET", "/api/queues/%2F/log").status == 404
+    assert api.delete("/api/queues/%2F/kept").status == 204
+    assert "queue 'log' in vhost '/' is a stream" in server.log

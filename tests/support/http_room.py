@@ -20,6 +20,9 @@ class ToldNode:
     def start_app(self) -> None:
         self.told.append("start")
 
+    async def reset(self) -> None:
+        self.told.append("reset")
+
     def end(self) -> None:
         self.told.append("end")
 

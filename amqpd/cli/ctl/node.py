@@ -9,7 +9,13 @@ import time
 from collections.abc import Callable
 from typing import Final
 
-from amqpd.cli.ctl.errors import EXIT_DATA, EXIT_TEMPORARY, Failure, Unreachable
+from amqpd.cli.ctl.errors import (
+    EXIT_DATA,
+    EXIT_TEMPORARY,
+    EXIT_USAGE,
+    Failure,
+    Unreachable,
+)
 from amqpd.cli.ctl.facts import is_running
 from amqpd.cli.ctl.table import Answer
 from amqpd.cli.ctl.verb import Call, Verb
@@ -47,6 +53,26 @@ def start_app(call: Call) -> Answer:
     _set(call, "app", "running")
     _wait(call, lambda: is_running(call), "start")
     return None
+
+
+def reset(call: Call) -> Answer:
+    """Empty a stopped node: no messages, no users, nothing that was declared.
+
+    Raises:
+        Failure: it runs.
+    """
+    _set(call, "app", "blank")
+    return None
+
+
+def evaluate(call: Call) -> Answer:
+    """Refuse: there is no Erlang here, and no other code runs in the broker either.
+
+    Raises:
+        Failure: always.
+    """
+    text = "amqpd runs no Erlang: an expression cannot be evaluated in it"
+    raise Failure(text, EXIT_USAGE, "amqpctl help lists what it can be told")
 
 
 def await_startup(call: Call) -> Answer:
@@ -175,6 +201,24 @@ VERBS: Final = (
         start_app,
         "serve again, as after a restart",
         banner="Starting node ...",
+    ),
+    Verb(
+        "reset",
+        reset,
+        "empty a stopped node: messages, users, everything that was declared",
+        banner="Resetting node ...",
+    ),
+    Verb(
+        "force_reset",
+        reset,
+        "the same",
+        banner="Forcefully resetting node ...",
+    ),
+    Verb(
+        "eval",
+        evaluate,
+        "refused: there is no Erlang to evaluate an expression in",
+        "expression*",
     ),
     Verb(
         "shutdown",

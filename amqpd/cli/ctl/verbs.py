@@ -17,6 +17,7 @@ from amqpd.cli.ctl import (
     permissions,
     policies,
     queues,
+    report,
     shims,
     status,
     users,
@@ -31,7 +32,7 @@ def _completion(call: Call) -> Answer:
 
 
 GROUPS: Final[tuple[tuple[str, tuple[Verb, ...]], ...]] = (
-    ("The broker", (*status.VERBS, *facts.VERBS, *node.VERBS)),
+    ("The broker", (*status.VERBS, *facts.VERBS, *report.VERBS, *node.VERBS)),
     ("Checks, as rabbitmq-diagnostics has them", checks.VERBS),
     ("Lists", listings.VERBS),
     ("Queues and messages", queues.VERBS),

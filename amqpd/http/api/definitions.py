@@ -35,6 +35,8 @@ from amqpd.http.json_text import parse
 from amqpd.http.pace import Pace
 
 _FORM: Final = "multipart/form-data"
+#: How many queues of a file were not made, if any; the log names them.
+LEFT_OUT: Final = "Amqpd-Left-Out"
 
 
 # -- export ---------------------------------------------------------------------
@@ -127,7 +129,8 @@ async def _import(call: Call, read: Callable[[Any], Definitions]) -> Answer:
         await _load(call, loading)
     except DefinitionsInvalid as error:
         raise BadRequest(str(error)) from error
-    return NO_CONTENT
+    count = loading.left_out_count
+    return Answer(status=204, headers={LEFT_OUT: str(count)}) if count else NO_CONTENT
 
 
 async def _load(call: Call, loading: Loading) -> None:

@@ -283,7 +283,7 @@ def test_bindings_are_read(kind: str, to_exchange: bool) -> None:
         ),
         (
             "queues",
-            {**QUEUE, "arguments": {"x-queue-type": "stream"}},
+            {**QUEUE, "arguments": {"x-queue-type": "strange"}},
             "queues[0].arguments: invalid arg 'x-queue-type' for queue 'q' in",
         ),
         (
@@ -321,3 +321,29 @@ def test_what_cannot_be_declared_is_refused(
     section: str, entry: object, told: str
 ) -> None:
     assert refusal(section, entry).startswith(told)
+
+
+@pytest.mark.parametrize(
+    "said", [{"type": "stream"}, {"arguments": {"x-queue-type": "stream"}}]
+)
+def test_streams_are_left_out_with_their_bindings_and_nothing_else(
+    said: dict[str, object],
+) -> None:
+    to_queue = {**BINDING, "destination": "s", "destination_type": "queue"}
+    found = read_definitions(
+        {
+            "vhosts": [{"name": "/"}, {"name": "v"}],
+            "queues": [QUEUE, {**QUEUE, "name": "s", **said}],
+            "bindings": [
+                to_queue,
+                {**to_queue, "destination_type": "exchange"},
+                {**to_queue, "vhost": "v"},
+            ],
+        }
+    )
+    assert list(found.left_out) == [("/", "s")]
+    assert [queue.name for queue in found.queues] == ["q"]
+    assert [(vhost, one.to_exchange) for vhost, one in found.bindings] == [
+        ("/", True),
+        ("v", False),
+    ]

@@ -31,7 +31,7 @@ def test_what_has_nothing_to_do_succeeds_without_a_broker(words: list[str]) -> N
     assert main(words) == 0
 
 
-@pytest.mark.parametrize("verb", ["reset", "force_reset", "join_cluster", "eval"])
+@pytest.mark.parametrize("verb", ["join_cluster", "eval"])
 def test_what_would_do_harm_by_doing_nothing_fails(verb: str) -> None:
     assert main(["rabbitmqctl", verb]) == 64
 
