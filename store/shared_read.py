@@ -142,7 +142,7 @@ class SharedRead:
             self._read(file, stretch)
             if not self._line:
                 self._find_cut()
-        elif self._alone:
+        else:
             self._alone.pop().run()
         return bool(self._line or self._alone) or self._selected < len(self._reads)
 
