@@ -32,8 +32,8 @@ from store.record import read_u32, signed32
 from store.segment_index import ENTRY_SIZE, read_seq
 from store.stored_message import Lookup
 
-# Windows that are selected in one slice.
-_READS_A_SLICE: Final = 64
+# Messages that are selected in one slice, and one more window.
+_SELECTED_MAX: Final = 2_000
 
 # A wanted record: whose it is u32, seq u64, offset u32, size u32.
 _WANTED_SIZE: Final = 20
@@ -109,6 +109,7 @@ class SharedRead:
 
     __slots__ = (
         "_alone",
+        "_count",
         "_line",
         "_reader",
         "_reads",
@@ -122,6 +123,8 @@ class SharedRead:
         self._reader = reads[0].reader
         self._reads = reads
         self._selected: i64 = 0
+        # Of what is done in one slice.
+        self._count: i64 = 0
         self._segments: dict[int, SharedSegment] = {}
         self._shares: list[Share] = []
         # Stretches that are still to be read, the first one last.
@@ -139,17 +142,18 @@ class SharedRead:
             self._read(file, stretch)
             if not self._line:
                 self._find_cut()
-        elif self._alone:
+        else:
             self._alone.pop().run()
         return bool(self._line or self._alone) or self._selected < len(self._reads)
 
     # -- what is wanted
 
     def _select_some(self) -> None:
-        end: i64 = min(self._selected + _READS_A_SLICE, len(self._reads))
-        while self._selected < end:
+        self._count = 0
+        while self._selected < len(self._reads) and self._count < _SELECTED_MAX:
             read = self._reads[self._selected]
             self._selected += 1
+            self._count += 1
             try:
                 read.forget_files()
                 self._select(read)
@@ -208,6 +212,7 @@ class SharedRead:
             at += ENTRY_SIZE
         share: i64 = len(self._shares)
         self._shares.append(Share(read, read.lookup_in(span.number)))
+        self._count += len(taken) // ENTRY_SIZE
         at = 0
         while at < len(taken):
             offset = read_u32(taken, at + OFFSET_AT)

@@ -1,13 +1,14 @@
 """What it costs to read messages back that left memory, and how much is read for it.
 
     python -m tests.bench.cold_reads [--messages 100000] [--queues 1000] [--size 100]
-                                     [--window 262144] [--order turns|drawn]
+                                     [--window 262144] [--order together|turns|drawn]
 
 A log of so many messages is written by the store, synced once and opened again, and
-read back: one of a single queue, and one of many that are read all at once, a window of
-each in turn. Windows of one queue are 256 KiB, windows of many their share of the
-64 MiB that all may hold. `drawn` lets the next queue be drawn at random instead, so
-that queues are at different places of the log.
+read back: one of a single queue, and one of many that are read all at once. Windows of
+one queue are 256 KiB, windows of many their share of the 16 MiB that are read together.
+`together` reads a window of each as the broker does, `turns` one after the other, and
+`drawn` lets the next queue be drawn at random, so that queues are at different places
+of the log.
 
 Printed are microseconds of processor time a message on the reader thread (`run`) and on
 the loop (`begin` and `complete`), messages in a window, the longest of each, and the
@@ -17,23 +18,25 @@ bytes read from segments for each byte of the log. What is read is in the page c
 from __future__ import annotations
 
 import argparse
-import itertools
 import random
 import tempfile
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from store.cold_read import ColdRead
 from store.filesystem import OsFileSystem
 from store.opening import Opened, open_store
 from store.options import StoreOptions
+from store.shared_read import SharedRead
 from tests.bench.machine import disk_directory
 
 UUID: Final = bytes(range(16))
 ENVELOPE: Final = b"\x00\x07default\x00\x05key 1"
 TURN: Final = 2000
-BUDGET: Final = 64 * 1024 * 1024
+BUDGET: Final = 16 * 1024 * 1024
 WINDOW_MIN: Final = 8 * 1024
 
 
@@ -107,40 +110,64 @@ class Reading:
         }
         self.figures = Figures()
 
-    def run(self, is_drawn: bool) -> Figures:
-        """Read everything, a window of each queue in turn or of one drawn."""
+    def run(self, order: str) -> Figures:
+        """Read everything, windows of all queues, of each in turn or of one drawn."""
         rng = random.Random(1)
         while self._next:
             waiting = list(self._next)
+            if order == "together":
+                self._read(waiting)
+                continue
             for queue_id in waiting:
-                chosen = rng.choice(waiting) if is_drawn else queue_id
-                if chosen in self._next and self._read(chosen):
-                    del self._next[chosen]
+                chosen = rng.choice(waiting) if order == "drawn" else queue_id
+                if chosen in self._next:
+                    self._read([chosen])
         self.figures.bytes_read = int(self.store.statistics.cold_bytes)
         self.store.close()
         return self.figures
 
-    def _read(self, queue_id: int) -> bool:
-        figures = self.figures
+    def _read(self, queue_ids: list[int]) -> None:
+        steps = [self._begin(queue_id) for queue_id in queue_ids]
+        if len(steps) == 1:
+            self._time_run(steps[0].run)
+        else:
+            shared = SharedRead(steps)
+            while self._time_run(shared.advance):
+                pass
+        for queue_id, step in zip(queue_ids, steps, strict=True):
+            self._complete(queue_id, step)
+
+    def _begin(self, queue_id: int) -> ColdRead:
         first, last = self._next[queue_id], self._last[queue_id]
-        times = [time.thread_time_ns()]
+        started = time.thread_time_ns()
         step = self.store.begin_read(queue_id, first, last, 4096, self._window)
-        times.append(time.thread_time_ns())
-        step.run()
-        times.append(time.thread_time_ns())
+        self._note_loop(started)
+        return step
+
+    def _complete(self, queue_id: int, step: ColdRead) -> None:
+        started = time.thread_time_ns()
         result = self.store.complete_read(step)
-        times.append(time.thread_time_ns())
+        self._note_loop(started)
         assert result.error is None
         assert not result.damaged
-        begin, run, complete = (b - a for a, b in itertools.pairwise(times))
-        figures.windows += 1
-        figures.messages += len(result.messages)
-        figures.loop_ns += begin + complete
-        figures.reader_ns += run
-        figures.longest_loop_ns = max(figures.longest_loop_ns, begin, complete)
-        figures.longest_run_ns = max(figures.longest_run_ns, run)
+        self.figures.windows += 1
+        self.figures.messages += len(result.messages)
         self._next[queue_id] = int(result.next_seq)
-        return result.is_end
+        if result.is_end:
+            del self._next[queue_id]
+
+    def _time_run(self, run: Callable[[], bool | None]) -> bool | None:
+        started = time.thread_time_ns()
+        is_more = run()
+        took = time.thread_time_ns() - started
+        self.figures.reader_ns += took
+        self.figures.longest_run_ns = max(self.figures.longest_run_ns, took)
+        return is_more
+
+    def _note_loop(self, started_ns: int) -> None:
+        took = time.thread_time_ns() - started_ns
+        self.figures.loop_ns += took
+        self.figures.longest_loop_ns = max(self.figures.longest_loop_ns, took)
 
 
 def main() -> None:
@@ -150,7 +177,8 @@ def main() -> None:
     parser.add_argument("--queues", type=int, default=1000)
     parser.add_argument("--size", type=int, default=100)
     parser.add_argument("--window", type=int, default=256 * 1024)
-    parser.add_argument("--order", choices=("turns", "drawn"), default="turns")
+    orders = ("together", "turns", "drawn")
+    parser.add_argument("--order", choices=orders, default=orders[0])
     parser.add_argument("--directory", type=Path)
     said = parser.parse_args()
     for queues in (1, said.queues):
@@ -158,7 +186,7 @@ def main() -> None:
             size = write_log(path, said.messages, queues, said.size)
             window = min(said.window, max(WINDOW_MIN, BUDGET // queues))
             reading = Reading(path, queues, window)
-            figures = reading.run(said.order == "drawn")
+            figures = reading.run(said.order)
             print(figures.line(f"{queues} queues", size))
 
 

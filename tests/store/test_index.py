@@ -121,6 +121,14 @@ def test_the_next_live_seq_is_found_across_gaps_and_segments() -> None:
     ]
 
 
+def test_no_seq_is_live_behind_the_last_one_that_is() -> None:
+    queue = Index().queue(7)
+    queue.add(Index().segment(1), 1, 9, 9, 900, None)
+    queue.settle(ranges_of([5, 8]))
+    queue.settle(ranges_of([9]))
+    assert [int(queue.next_live(seq)) for seq in (5, 8, 9)] == [6, 10, 10]
+
+
 def test_a_span_does_not_see_what_dies_later() -> None:
     queue = filled().queue(7)
     queue.add(Index().segment(4), 11, 15, 5, 500, None)

@@ -3,7 +3,7 @@
 import pytest
 from librt.strings import BytesWriter
 
-from store.record import Delivered, Returned, Settle
+from store.record import MAY_BE_SKIPPED, Delivered, Returned, Settle
 from store.segment_index import (
     ENTRY_SIZE,
     HEADER_SIZE,
@@ -89,6 +89,19 @@ def test_the_facts_of_a_queue_are_joined() -> None:
     assert (delivered.queue_id, delivered.lane, delivered.upper_seq) == (8, 3, 12)
     assert isinstance(returned, Returned)
     assert (returned.seq, returned.delivery_count, returned.not_before_ms) == (5, 2, 77)
+
+
+def test_facts_that_may_be_skipped_are_skipped() -> None:
+    facts = b"".join(list(filled().chunks(UUID))[1:2])
+    header = read_header(file_of(filled()), 2, 4, UUID)
+    assert header is not None
+    start = int(header.directory_size)
+    unknown = bytearray(facts)
+    unknown[start + 4] = 99
+    unknown[start + 6] |= MAY_BE_SKIPPED
+    kinds = [type(fact) for fact in read_facts(bytes(unknown), start)]
+    assert kinds == [type(fact) for fact in read_facts(facts, start)][1:]
+    assert kinds == [Delivered, Returned]
 
 
 def test_writing_an_index_leaves_it_as_it_was() -> None:

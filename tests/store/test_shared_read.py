@@ -8,6 +8,7 @@ import pytest
 from store.cold_cache import BLOCK_SIZE
 from store.cold_read import ColdRead
 from store.cold_store import ReadResult
+from store.seq_ranges import ranges_of
 from store.shared_read import SharedRead
 from store.stored_message import StoredMessage
 from tests.support.cold_log import QUARANTINE, ColdLog, seqs_of
@@ -143,6 +144,27 @@ def test_a_window_goes_on_in_the_next_segment(log: ColdLog) -> None:
     assert (one.next_seq, one.is_end) == (9, False)
 
 
+def test_a_window_may_end_where_a_segment_does(log: ColdLog) -> None:
+    fill(log, [1, 2], 5)
+    log.seal()
+    fill(log, [1, 2], 5)
+    for result in read(log, [1, 2], 5):
+        assert seqs_of(result.messages) == [1, 2, 3, 4, 5]
+        assert (result.next_seq, result.is_end) == (6, False)
+
+
+def test_of_ranges_nothing_else_is_read_and_the_index_is_kept(log: ColdLog) -> None:
+    fill(log, [1, 2], 9)
+    log.seal()
+    reads = [log.begin(1, 1, 9, ranges=ranges_of([2, 3, 9])), log.begin(2)]
+    one, two = run(log, reads)
+    assert (seqs_of(one.messages), one.is_end) == ([2, 3, 9], True)
+    assert seqs_of(two.messages) == list(range(1, 10))
+    before = reads[0].reader.index_bytes_read
+    run(log, [log.begin(1, 1, 9, ranges=ranges_of([4, 6])), log.begin(5)])
+    assert reads[0].reader.index_bytes_read == before
+
+
 def test_a_queue_that_has_nothing_is_at_its_end(log: ColdLog) -> None:
     fill(log, [1], 2)
     nothing, one = read(log, [5, 1])
@@ -206,6 +228,19 @@ def test_what_cannot_be_read_ends_windows_or_is_their_error(log: ColdLog) -> Non
     log.filesystem.bad_path = ""
     (again,) = read(log, [3])
     assert seqs_of(again.messages) == [1, 2, 3, 4, 5]
+
+
+def test_a_record_of_its_own_that_cannot_be_read_ends_its_window(log: ColdLog) -> None:
+    fill(log, range(1, 101), 9, 1_000)
+    log.seal()
+    number, offset, _ = log.places[7, 4]
+    log.filesystem.bad_path = log.path(number)
+    log.filesystem.bad_offsets = range(offset, offset + 1)
+    reads = [log.begin(queue) for queue in (7, 9)]
+    reads[0].reader._credit = 0
+    seven, nine = run(log, reads)
+    assert (seqs_of(seven.messages), seven.error) == ([1, 2, 3], None)
+    assert len(nine.messages) == 9
 
 
 def test_an_index_that_cannot_be_read_is_the_error_of_each(log: ColdLog) -> None:

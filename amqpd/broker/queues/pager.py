@@ -62,8 +62,8 @@ WINDOW_PART: Final[i64] = 8
 # in line the better. So while many are out, others wait for them.
 LOADS_MAX: Final = 32
 TOGETHER_MAX: Final = 1024
-# What is out is memory that nobody can use yet.
-TOGETHER_SIZE_MAX: Final[i64] = 16 * MIB
+# What is read together takes this much even if what was read before takes all there is.
+TOGETHER_SIZE_MIN: Final[i64] = MIB
 
 
 @final
@@ -341,8 +341,9 @@ class Pager:
         """Plan a window of the same size for everybody in line."""
         wanting = self._wanting
         self._stored_window = self._load_window(len(wanting))
+        room: i64 = max(TOGETHER_SIZE_MIN, self.budgets.cold // 2 - self.use.loaded)
         while wanting and self._loads_out < TOGETHER_MAX:
-            if loads and self._loading_size >= TOGETHER_SIZE_MAX:
+            if loads and self._loading_size >= room:
                 return
             queue = wanting.popleft()
             queue.is_wanting = False

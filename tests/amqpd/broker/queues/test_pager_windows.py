@@ -12,7 +12,7 @@ from amqpd.broker.errors import ResourceError
 from amqpd.broker.queues.pager import (
     LOADS_MAX,
     RETRY_MS,
-    TOGETHER_SIZE_MAX,
+    TOGETHER_SIZE_MIN,
     WINDOW_MAX,
     WINDOW_MIN,
     MemoryBudgets,
@@ -320,7 +320,7 @@ def test_no_more_is_read_at_a_time_than_memory_has_room_for(
 ) -> None:
     bench = open_bench(NO_COLD)
     pager = bench.broker.pager
-    cold_line(bench, 7, bytes(int(TOGETHER_SIZE_MAX) // 3))
+    cold_line(bench, 7, bytes(int(TOGETHER_SIZE_MIN) // 3))
     taken = []
     for _ in range(3):
         loads = pager.begin_loads(0)
