@@ -134,7 +134,7 @@ class Ticker:
         while self.pending.has_work():
             for connection in self.pending.take():
                 connection.advance(now_ms)
-            if time.perf_counter() > feed_deadline:
+            if time.perf_counter() > feed_deadline or self.outputs.is_full:
                 break
         dispatch = self._broker.dispatch
         deadline = started + DISPATCH_SECONDS_MAX

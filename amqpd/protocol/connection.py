@@ -21,23 +21,22 @@ from amqpd.broker.errors import (
     AmqpError,
     ChannelError,
     ChannelException,
-    NotImplementedHere,
     UnexpectedFrame,
 )
 from amqpd.broker.vhosts.session import Session
 from amqpd.protocol.channel import Channel
 from amqpd.protocol.control import ConnectionOptions, Control
 from amqpd.protocol.errors import close_method, log_closed_channel, log_unforeseen
-from amqpd.protocol.frame_shape import check_names, check_shape, no_frame_end
+from amqpd.protocol.frame_shape import check_shape, no_frame_end
 from amqpd.protocol.intake import Chunk, Intake
 from amqpd.protocol.lifecycle import State
 from amqpd.protocol.output import Output
 from amqpd.protocol.parking import BEHIND, PARKED, Parking
 from amqpd.protocol.ports import ConnectionFace, PendingConnections
 from amqpd.protocol.presence import Presence
+from amqpd.protocol.publish_reader import PublishReader
 from amqpd.protocol.publishing import EXPECTED_METHOD, Publishing
-from amqpd.protocol.whole_content import content_end
-from amqpd.wire.errors import FrameMalformed, SyntaxMalformed
+from amqpd.wire.errors import FrameMalformed
 from amqpd.wire.frames import (
     FRAME_END,
     HEAD_SIZE,
@@ -55,15 +54,11 @@ from amqpd.wire.frames import (
     read_u32,
 )
 from amqpd.wire.methods import decode_method, encode_method
-from amqpd.wire.properties import walk_properties
 
 # One call processes at most so much: 1 a frame, 1 an enqueue, 1 a KiB.
 UNITS_PER_TURN: Final[i64] = 2000
 # What held channels keep before the socket is not read any more.
 KEPT_SIZE_MAX: Final[i64] = 1024 * 1024
-
-# Frame head and end, class, method, ticket, two empty names, flags.
-PUBLISH_SIZE_MIN: Final[i64] = OVERHEAD + 9
 
 BASIC_PUBLISH: Final[i64] = 0x003C0028
 BASIC_ACK: Final[i64] = 0x003C0050
@@ -102,6 +97,7 @@ class Connection(ConnectionFace):
         self.channels: dict[int, Channel] = {}
         self._broker = broker
         self._body_size_max: i64 = options.body_size_max
+        self._publishes = PublishReader(options.body_size_max)
         self._pending = pending
         self._session: Session | None = None
         # The largest payload that a frame may have.
@@ -205,7 +201,21 @@ class Connection(ConnectionFace):
         pos = chunk.offset
         number: i64 = -1
         channel: Channel | None = None
+        outputs = self.output.queue
+        publishes = self._publishes
+        publishes.forget()
         while self._units > 0:
+            again = publishes.repeated_end(data, pos)
+            if again and channel is not None:
+                self._method_id = BASIC_PUBLISH
+                chunk.offset = again
+                self._units -= 1 + publishes.take_content(
+                    channel, chunk, self._size_max, self._now_ms
+                )
+                if outputs.is_full:
+                    self._units = 0
+                pos = chunk.offset
+                continue
             if end - pos < OVERHEAD:
                 self._intake.end(chunk, pos, self._size_max)
                 return
@@ -224,6 +234,7 @@ class Connection(ConnectionFace):
                 number = read_u16(data, pos + 1)
                 channel = self.channels.get(number)
                 self._channel_number = number
+                publishes.forget()
             frame_type = byte_at(data, pos)
             if channel is None or not channel.is_ready or size < 4:
                 self._take_frame(channel, frame_type, data[pos:after])
@@ -235,7 +246,11 @@ class Connection(ConnectionFace):
                     channel.publishing.refuse_method()
                 self._method_id = method_id
                 if method_id == BASIC_PUBLISH:
-                    self._publish(channel, chunk, pos, after)
+                    self._units -= publishes.take(
+                        channel, chunk, pos, self._size_max, self._now_ms
+                    )
+                    if outputs.is_full:
+                        self._units = 0
                 elif method_id == BASIC_ACK and size == 13:
                     channel.consuming.ack(
                         i64(read_i64_be(data, pos + 11)), byte_at(data, pos + 19) != 0
@@ -246,44 +261,15 @@ class Connection(ConnectionFace):
             else:
                 self._take_frame(channel, frame_type, data[pos:after])
                 number = -1
-            if number == -1 and not self._is_on_top(chunk):
-                return
+            if number == -1:
+                publishes.forget()
+                if not self._is_on_top(chunk):
+                    return
             pos = chunk.offset
 
     def _is_on_top(self, chunk: Chunk) -> bool:
         intake = self._intake
         return intake.has_work() and intake.chunks[-1] is chunk
-
-    def _publish(self, channel: Channel, chunk: Chunk, pos: i64, after: i64) -> None:
-        """A basic.publish; if its whole content lies behind it, that too."""
-        data = chunk.data
-        if after - pos < PUBLISH_SIZE_MIN:
-            raise SyntaxMalformed("basic.publish is too short")
-        flags = byte_at(data, after - 2)
-        if flags & 2:
-            raise NotImplementedHere("immediate=true")
-        raw = data[pos + 13 : after - 2]
-        routes = channel.session.routes
-        named = byte_at(data, pos + 13) != 0
-        route = routes.by_name.get(raw) if named else routes.by_default.get(raw)
-        if route is None or not route.is_current():
-            check_names(raw)
-            route = channel.session.find_route(raw)
-        mandatory = flags & 1 != 0
-        publishing = channel.publishing
-        stop = content_end(
-            data, after, channel.number, self._size_max, self._body_size_max
-        )
-        if stop == 0:
-            publishing.begin(route, mandatory)
-            return
-        chunk.offset = stop
-        header_end = after + read_u32(data, after + 3) + OVERHEAD
-        facts = walk_properties(data, after + HEAD_SIZE, header_end - 1)
-        enqueued = publishing.publish(
-            route, mandatory, data[after:stop], None, facts, self._now_ms
-        )
-        self._units -= 2 + enqueued + ((stop - after) >> 10)
 
     # -- one frame at a time --------------------------------------------------
 

@@ -31,7 +31,12 @@ from amqpd.broker.vhosts.firehose import DeliveryTrace
 from amqpd.broker.vhosts.session import Session
 from amqpd.protocol.output import Output
 from amqpd.protocol.ports import ConnectionFace
-from amqpd.protocol.sending import DeliverHead, write_content, write_get_ok
+from amqpd.protocol.sending import (
+    DeliverHead,
+    write_content,
+    write_frames,
+    write_get_ok,
+)
 from amqpd.protocol.transaction import Transaction
 from amqpd.wire.methods import encode_method
 from confirms.errors import UnknownDeliveryTag
@@ -125,6 +130,27 @@ class ChannelConsumer(Consumer):
                 consuming.trace.on_deliver(
                     message, self.source.name, reference.redelivered
                 )
+
+    def pass_on(self, address: bytes, content: bytes, channel: i64) -> bool:
+        """Write what no queue has ever held, if it wants no ack and there is room."""
+        consuming = self._consuming
+        output = consuming.output
+        if not self.no_ack or consuming.is_held or consuming.trace is not None:
+            return False
+        if not output.has_room():
+            return False
+        consuming.traffic.delivered_no_ack += 1
+        out = output.writer()
+        out.write(self._head.for_address(address))
+        write_i64_be(out, consuming.unacked.skip(1))
+        out.append(0)
+        out.write(address)
+        if channel == consuming.number and len(content) <= output.frame_max:
+            out.write(content)
+        else:
+            write_frames(output, consuming.number, content, channel)
+        output.note_passed()
+        return True
 
     def on_rules_changed(self) -> None:
         """The queue may have another timeout now."""

@@ -47,6 +47,9 @@ class OutputQueue:
     """The outputs that have something to write this turn, and spare writers."""
 
     def __init__(self) -> None:
+        # Whether an output has just been filled to its mark: it is time to write, or
+        # what comes next could not be passed on and had to wait in its queue.
+        self.is_full = False
         self._dirty: list[Output] = []
         self._spare: list[BytesWriter] = []
 
@@ -62,6 +65,7 @@ class OutputQueue:
         """All outputs that have something to write; each may be added again."""
         dirty = self._dirty
         self._dirty = []
+        self.is_full = False
         for output in dirty:
             output.is_dirty = False
         return dirty
@@ -103,7 +107,7 @@ class Output:
         self.is_closed = False
         # Octets given to the transport since the beginning.
         self.sent: i64 = 0
-        self._queue = queue
+        self.queue = queue
         self._writer: BytesWriter | None = None
         self._chunks: deque[object] = deque()
         self._chunks_size: i64 = 0
@@ -114,10 +118,10 @@ class Output:
         """Where to write now. Do not keep it: it is another one next turn."""
         if not self.is_dirty:
             self.is_dirty = True
-            self._queue.add(self)
+            self.queue.add(self)
         writer = self._writer
         if writer is None:
-            writer = self._queue.lend()
+            writer = self.queue.lend()
             self._writer = writer
         return writer
 
@@ -148,6 +152,11 @@ class Output:
     def has_room(self) -> bool:
         """Whether consumers of this connection may get more."""
         return self.size() < CONSUMERS_MARK
+
+    def note_passed(self) -> None:
+        """Something was written that came in this turn: look whether that is enough."""
+        if self.size() >= CONSUMERS_MARK:
+            self.queue.is_full = True
 
     def may_read(self) -> bool:
         """Whether the client reads fast enough to be listened to."""
@@ -185,7 +194,7 @@ class Output:
             consumer.queue.offer(consumer)
         if waiting and not self.is_dirty:
             self.is_dirty = True
-            self._queue.add(self)
+            self.queue.add(self)
 
     def close(self) -> None:
         """Drop everything: the connection is gone."""
@@ -202,7 +211,7 @@ class Output:
             return b""
         data = writer.getvalue()
         self._writer = None
-        self._queue.give_back(writer, len(data))
+        self.queue.give_back(writer, len(data))
         return data
 
     def _close_writer(self) -> None:
@@ -214,7 +223,7 @@ class Output:
 
     def _take_slice(self) -> bytes:
         self._close_writer()
-        out = self._queue.lend()
+        out = self.queue.lend()
         chunks = self._chunks
         while chunks and len(out) < SLICE_SIZE:
             chunk = chunks[0]
@@ -228,9 +237,9 @@ class Output:
             chunks.popleft()
         if chunks and not self.is_dirty:
             self.is_dirty = True
-            self._queue.add(self)
+            self.queue.add(self)
         data = out.getvalue()
-        self._queue.give_back(out, len(data))
+        self.queue.give_back(out, len(data))
         return data
 
     def _write_frames(self, out: BytesWriter, large: LargeBody) -> bool:

@@ -68,6 +68,20 @@ EXPECTED_HEADER: Final = (
 )
 EXPECTED_BODY: Final = "expected content body, got non content body frame instead"
 
+# What of a message has to be looked into before it goes anywhere.
+LOOKED_INTO: Final[i64] = (
+    HAS_REPLY_TO
+    | HAS_DEATH
+    | HAS_EXPIRATION
+    | HAS_USER_ID
+    | HAS_UNKNOWN_MODE
+    | HAS_CC
+    | HAS_BCC
+)
+
+# Where a content has the size of its body: behind frame head, class and weight.
+BODY_SIZE_AT: Final[i64] = HEAD_SIZE + 4
+
 # The shortest content header payload: class, weight, body size, property flags.
 HEADER_PAYLOAD_SIZE_MIN: Final = 14
 
@@ -214,6 +228,56 @@ class Publishing(DurabilityWaiter, Answerer):
             PreconditionFailed: a property that the broker acts on is not valid.
             AccessRefused: a routing key that the message adds may not be used.
         """
+        if (
+            facts & LOOKED_INTO
+            or body is not None
+            or route.asks_message
+            or self.transaction is not None
+        ):
+            return self._publish_with_care(
+                route, mandatory, content, body, facts, now_ms
+            )
+        self._traffic.receive(i64(read_i64_be(content, BODY_SIZE_AT)))
+        queues = route.queues
+        left = queues
+        if len(queues) == 1:
+            if queues[0].pass_on(route.address, content, self.number, now_ms):
+                self._note_passed(1)
+                return 1
+        elif queues:
+            left = self._pass_on(route, content, now_ms)
+            if not left:
+                self._note_passed(len(queues))
+                return len(queues)
+        message = Message(route.address, content, None, facts, now_ms)
+        self._traffic.routed += len(queues) - len(left)
+        self.enqueue(message, left, mandatory)
+        return len(queues)
+
+    def _pass_on(self, route: Route, content: bytes, now_ms: i64) -> list[Queue]:
+        """Send a message on where queues need not hold it; return the others."""
+        left: list[Queue] = []
+        for queue in route.queues:
+            if not queue.pass_on(route.address, content, self.number, now_ms):
+                left.append(queue)
+        return left
+
+    def _note_passed(self, count: i64) -> None:
+        """A message has been sent on by so many queues, and is in none."""
+        self._traffic.routed += count
+        if self.confirms is not None:
+            self._take_number(self.confirms, False)
+
+    def _publish_with_care(
+        self,
+        route: Route,
+        mandatory: bool,
+        content: bytes,
+        body: bytes | None,
+        facts: i64,
+        now_ms: i64,
+    ) -> i64:
+        """Publish what has to be looked into, or is not routed by its address alone."""
         if facts & (HAS_REPLY_TO | HAS_DEATH):
             content = self._rewritten(content, facts)
         message = Message(route.address, content, body, facts, now_ms)

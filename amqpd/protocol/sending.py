@@ -62,17 +62,23 @@ class DeliverHead:
 
 def write_content(output: Output, channel: i64, message: Message) -> None:
     """Write a message's header and body frames for a channel."""
-    content = message.content
+    write_frames(output, channel, message.content, message.channel)
+    if message.body is not None:
+        output.send_body(channel, message.body)
+
+
+def write_frames(
+    output: Output, channel: i64, content: bytes, from_channel: i64
+) -> None:
+    """Write the frames of `content`, which came on `from_channel`, for a channel."""
     out = output.writer()
     if len(content) > output.frame_max:
         _write_cut(out, output.frame_max, channel, content)
     else:
         at: i64 = len(out)
         out.write(content)
-        if message.channel != channel:
+        if from_channel != channel:
             _patch_channel(out, at, channel, content)
-    if message.body is not None:
-        output.send_body(channel, message.body)
 
 
 def _patch_channel(out: BytesWriter, at: i64, channel: i64, content: bytes) -> None:

@@ -95,7 +95,14 @@ class TimesInQueue:
 class QueueAges:
     """What one queue has delivered, as far as its age goes."""
 
-    __slots__ = ("_prune_at", "_runs", "_times", "left_count", "left_total_ms")
+    __slots__ = (
+        "_prune_at",
+        "_runs",
+        "_times",
+        "left_count",
+        "left_total_ms",
+        "passed_ms",
+    )
 
     def __init__(self, times: TimesInQueue) -> None:
         self._runs: deque[DeliveryRun] = deque()
@@ -104,6 +111,13 @@ class QueueAges:
         # The samples of this queue: how many, and their sum.
         self.left_count: i64 = 0
         self.left_total_ms: i64 = 0
+        # When the last one came that was never in the queue since the last sample.
+        self.passed_ms: i64 = NO_TIME
+
+    def note_passed(self, now_ms: i64) -> None:
+        """Take a sample of those that were sent on without being in the queue."""
+        self.note_left(now_ms, self.passed_ms)
+        self.passed_ms = NO_TIME
 
     def note_left(self, now_ms: i64, enqueued_ms: i64) -> None:
         """A message that came then has left the queue now: a sample."""

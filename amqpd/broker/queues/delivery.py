@@ -130,6 +130,13 @@ class Consumer:
         """Send a message; unless `no_ack` the reference is now the channel's."""
         raise NotImplementedError
 
+    def pass_on(self, address: bytes, content: bytes, channel: i64) -> bool:
+        """Send what no queue has ever held, if it wants no ack and can do so now.
+
+        `content` is as it came on the publisher's `channel`. False: nothing was sent.
+        """
+        raise NotImplementedError
+
     def on_rules_changed(self) -> None:
         """The queue's rules are others now."""
 

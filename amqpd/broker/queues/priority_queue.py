@@ -145,6 +145,14 @@ class PriorityQueue(Queue):
         if self._ring.count and not self.is_dirty:
             self._dispatch.mark(self)
 
+    def pass_on(
+        self, address: bytes, content: bytes, channel: i64, now_ms: i64
+    ) -> bool:
+        """Send a message on as if it had never been here, if no level has anything."""
+        if self._top() is not None:
+            return False
+        return super().pass_on(address, content, channel, now_ms)
+
     def get(self, no_ack: bool) -> Reference | None:
         """Take the first message of the highest level; None when there is none.
 

@@ -60,6 +60,8 @@ class Queue(PagedQueue):
         self.raw_arguments = raw_arguments
         self.is_deleted = False
         self.consumers: list[Consumer] = []
+        # The consumer if there is exactly one.
+        self._lone: Consumer | None = None
         # Whether only one consumer at a time gets messages, and who that is.
         self.has_single_active: bool = arguments.get(SINGLE_ACTIVE_CONSUMER) is True
         self.active_consumer: Consumer | None = None
@@ -185,6 +187,28 @@ class Queue(PagedQueue):
         if self._ring.count and not self.is_dirty:
             self._dispatch.mark(self)
 
+    def pass_on(
+        self, address: bytes, content: bytes, channel: i64, now_ms: i64
+    ) -> bool:
+        """Send a message on as if it had never been here, if a consumer can have it.
+
+        That is so when nothing is before it, no rule is about it, and the only consumer
+        stands in line and wants no acks. False: it has to be published.
+        """
+        consumer = self._lone
+        ready = self._ready
+        if consumer is None or not consumer.in_ring or ready.at_hand or ready.behind:
+            return False
+        if self.is_ruled or self.has_deadlines:
+            return False
+        if not consumer.pass_on(address, content, channel):
+            return False
+        self.ages.passed_ms = now_ms
+        if not self.is_dirty:
+            # Dispatch takes a sample of how old it was.
+            self._dispatch.mark(self)
+        return True
+
     def restore(self, found: RecoveredQueue) -> None:
         """Begin with what the log has, before anything else; all of it is cold."""
         last = found.next_seq - 1
@@ -240,6 +264,8 @@ class Queue(PagedQueue):
         """Deliver a bounded run; return whether more could be delivered now."""
         ready = self._ready
         ring = self._ring
+        if self.ages.passed_ms != NO_TIME:
+            self.ages.note_passed(self._dispatch.timers.now_ms)
         keeper = self.keeper if self.has_deadlines else None
         if keeper is not None and not keeper.expire():
             return False
@@ -383,6 +409,7 @@ class Queue(PagedQueue):
                 f"queue '{self.name}' in vhost '{self.vhost_name}' in exclusive use"
             )
         self.consumers.append(consumer)
+        self._lone = consumer if len(self.consumers) == 1 else None
         if self.has_single_active and self.active_consumer is None:
             self.active_consumer = consumer
         self.offer(consumer)
@@ -392,6 +419,7 @@ class Queue(PagedQueue):
         consumer.is_cancelled = True
         if consumer in self.consumers:
             self.consumers.remove(consumer)
+            self._lone = self.consumers[0] if len(self.consumers) == 1 else None
         self._ring.remove(consumer)
         if consumer is self.active_consumer:
             self._hand_over()
@@ -543,6 +571,7 @@ class Queue(PagedQueue):
         self._pager.forget(self)
         consumers = self.consumers
         self.consumers = []
+        self._lone = None
         self.active_consumer = None
         self._ring.clear()
         for consumer in consumers:

@@ -11,6 +11,7 @@ from amqpd.wire.frames import (
     byte_at,
     check_head,
     described,
+    is_repeated,
     method_frame,
     read_u16,
     read_u32,
@@ -26,6 +27,16 @@ def test_numbers_are_read_without_sign() -> None:
     assert byte_at(data, 1) == 255
     assert read_u16(data, 1) == 0xFFFE
     assert read_u32(data, 3) == 0xFFFFFFFD
+
+
+@pytest.mark.parametrize("size", [8, 9, 15, 16, 17, 31])
+def test_octets_are_repeated_if_every_one_of_them_is(size: int) -> None:
+    octets = bytes(range(200, 200 + size))
+    assert is_repeated(b"ab" + octets + b"c" + octets, 2, 3 + size, size)
+    for at in range(size):
+        other = bytearray(octets)
+        other[at] ^= 0x80
+        assert not is_repeated(octets + bytes(other), 0, size, size)
 
 
 def test_a_head_is_type_channel_and_size() -> None:

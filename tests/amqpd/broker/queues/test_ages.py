@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from math import inf
 
-from amqpd.broker.queues.ages import NO_AGE, QueueAges, TimesInQueue
+from amqpd.broker.queues.ages import NO_AGE, NO_TIME, QueueAges, TimesInQueue
 
 
 def ages() -> QueueAges:
@@ -96,3 +96,13 @@ def test_samples_are_counted_by_queue_and_by_how_long() -> None:
     assert (within[0.001], within[0.005], within[0.01]) == (1, 1, 2)
     assert (within[86400.0], within[inf]) == (2, 3)
     assert times.total_ms == 10**9 + 6
+
+
+def test_what_was_sent_on_without_being_in_the_queue_is_sampled_once() -> None:
+    times = TimesInQueue()
+    found = QueueAges(times)
+    found.passed_ms = 95
+    found.note_passed(100)
+    assert (found.left_count, found.left_total_ms) == (1, 5)
+    assert (times.count, times.total_ms) == (1, 5)
+    assert found.passed_ms == NO_TIME
