@@ -245,7 +245,7 @@ class Publishing(DurabilityWaiter, Answerer):
                 self._note_passed(1)
                 return 1
         elif queues:
-            left = self._pass_on(route, content, now_ms)
+            left = self._send_on(route, content, now_ms)
             if not left:
                 self._note_passed(len(queues))
                 return len(queues)
@@ -254,7 +254,7 @@ class Publishing(DurabilityWaiter, Answerer):
         self.enqueue(message, left, mandatory)
         return len(queues)
 
-    def _pass_on(self, route: Route, content: bytes, now_ms: i64) -> list[Queue]:
+    def _send_on(self, route: Route, content: bytes, now_ms: i64) -> list[Queue]:
         """Send a message on where queues need not hold it; return the others."""
         left: list[Queue] = []
         for queue in route.queues:

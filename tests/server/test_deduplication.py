@@ -233,6 +233,19 @@ def test_a_duplicate_is_confirmed_and_not_returned(wiring: Wiring) -> None:
     assert wiring.bodies(queue) == [b"1"]
 
 
+def test_a_duplicate_is_not_sent_on_to_a_consumer_that_waits(
+    wiring: Wiring, broker: Endpoint
+) -> None:
+    queue = declare(wiring)
+    with RawClient(broker) as consumer:
+        consumer.open().open_channel()
+        consume = Basic.Consume(0, queue, no_ack=True)
+        consumer.call(1, consume, Basic.ConsumeOk)
+        send_all(wiring, "", queue, "a", "b", "a", "c")
+        messages = [consumer.expect_message(1, Basic.Deliver) for _ in range(3)]
+    assert [message.body for message in messages] == [b"0", b"1", b"3"]
+
+
 def test_a_queue_knows_ids_of_what_it_had(wiring: Wiring) -> None:
     queue = declare(wiring, cache_size=1)
     send_all(wiring, "", queue, "a")

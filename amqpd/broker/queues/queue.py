@@ -69,9 +69,7 @@ class Queue(PagedQueue):
         self.expiry: Timed | None = None
         # Who keeps its rules, and what that means for each message.
         self.keeper: Keeper | None = None
-        self.is_ruled = False
-        self.has_deadlines = False
-        self.can_refuse = False
+        self.is_ruled = self.has_deadlines = self.can_refuse = False
         # The ids of what has come lately, if a second one like it is not wanted.
         self.seen_ids: SeenIds | None = None
         self.unacked_count: i64 = 0
@@ -199,7 +197,7 @@ class Queue(PagedQueue):
         ready = self._ready
         if consumer is None or not consumer.in_ring or ready.at_hand or ready.behind:
             return False
-        if self.is_ruled or self.has_deadlines:
+        if self.is_ruled or self.has_deadlines or self.can_refuse:
             return False
         if not consumer.pass_on(address, content, channel):
             return False
@@ -571,8 +569,7 @@ class Queue(PagedQueue):
         self._pager.forget(self)
         consumers = self.consumers
         self.consumers = []
-        self._lone = None
-        self.active_consumer = None
+        self._lone = self.active_consumer = None
         self._ring.clear()
         for consumer in consumers:
             consumer.is_cancelled = True

@@ -114,7 +114,7 @@ def test_nothing_overtakes_another_level(
     assert channel.take() == [("t", b"high"), ("t", b"low")]
 
 
-@pytest.mark.parametrize("rule", ["is_ruled", "has_deadlines"])
+@pytest.mark.parametrize("rule", ["is_ruled", "has_deadlines", "can_refuse"])
 def test_a_queue_with_rules_holds_everything(
     queue: Queue, channel: ConsumingChannel, rule: str
 ) -> None:
