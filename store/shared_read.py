@@ -80,15 +80,19 @@ class SharedSegment:
 
     def __init__(self, file: ColdFile) -> None:
         self.file = file
-        self.stretches: dict[int, Stretch] = {}
+        # One a block; None: nothing is wanted of it.
+        self.stretches: list[Stretch | None] = []
 
     def stretch(self, offset: i64) -> Stretch:
         """Return the stretch of the block that a record begins in."""
         number = offset >> BLOCK_BITS
-        found = self.stretches.get(number)
+        stretches = self.stretches
+        while number >= len(stretches):
+            stretches.append(None)
+        found = stretches[number]
         if found is None:
             found = Stretch(offset)
-            self.stretches[number] = found
+            stretches[number] = found
         return found
 
 
@@ -228,8 +232,9 @@ class SharedRead:
     def _stand_in_line(self) -> None:
         for number in sorted(self._segments, reverse=True):
             segment = self._segments[number]
-            for block in sorted(segment.stretches, reverse=True):
-                self._line.append((segment.file, segment.stretches[block]))
+            for stretch in reversed(segment.stretches):
+                if stretch is not None:
+                    self._line.append((segment.file, stretch))
         if not self._line:
             self._find_cut()
 

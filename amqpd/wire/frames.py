@@ -16,7 +16,7 @@ from librt.strings import (
     BytesWriter,
     read_i16_be,
     read_i32_be,
-    read_i64_be,
+    read_i64_le,
     write_i32_be,
 )
 from mypy_extensions import i32, i64
@@ -70,11 +70,11 @@ def is_repeated(data: bytes, first: i64, second: i64, size: i64) -> bool:
     """
     at: i64 = 0
     while at + 8 < size:
-        if read_i64_be(data, first + at) != read_i64_be(data, second + at):
+        if read_i64_le(data, first + at) != read_i64_le(data, second + at):
             return False
         at += 8
     at = size - 8
-    return i64(read_i64_be(data, first + at)) == i64(read_i64_be(data, second + at))
+    return i64(read_i64_le(data, first + at)) == i64(read_i64_le(data, second + at))
 
 
 def write_head(out: BytesWriter, frame_type: i64, channel: i64, size: i64) -> None:

@@ -341,7 +341,7 @@ class Pager:
         """Plan a window of the same size for everybody in line."""
         wanting = self._wanting
         self._stored_window = self._load_window(len(wanting))
-        room: i64 = max(TOGETHER_SIZE_MIN, self.budgets.cold // 2 - self.use.loaded)
+        room: i64 = max(TOGETHER_SIZE_MIN, self.budgets.cold - self.use.loaded)
         while wanting and self._loads_out < TOGETHER_MAX:
             if loads and self._loading_size >= room:
                 return
