@@ -78,8 +78,10 @@ def test_a_connection_is_listed_with_its_channel(manager: Any, amqp_url: str) ->
         connection.default_channel.basic_qos(0, 1, False)
 
         def is_listed() -> bool:
-            connections = {one.get("name") for one in manager.get_connections()}
-            channels = manager.get_channels()
+            # An empty list comes as None.
+            listed = manager.get_connections() or []
+            connections = {one.get("name") for one in listed}
+            channels = manager.get_channels() or []
             owners = {one.get("connection_details", {}).get("name") for one in channels}
             return bool((connections & owners) - {None})
 
