@@ -106,6 +106,22 @@ def cpu_seconds_of(pids: Sequence[int]) -> float:
     return total / CLOCK_TICKS
 
 
+def core_wait_seconds(pids: Sequence[int], proc: Path = Path("/proc")) -> float:
+    """Return how long living threads of processes were ready to run, and did not.
+
+    Somebody else had their core: no figure of latency is the broker's alone then.
+    """
+    nanoseconds = 0
+    for pid in pids:
+        for path in proc.glob(f"{pid}/task/*/schedstat"):
+            try:
+                nanoseconds += int(path.read_text(encoding="utf-8").split()[1])
+            except OSError:
+                # The thread has ended.
+                continue
+    return nanoseconds / 1e9
+
+
 def resident_mb(pid: int, field: str = "VmRSS") -> float:
     """Return the resident memory of a process; VmHWM is the highest it was."""
     status = Path(f"/proc/{pid}/status").read_text(encoding="utf-8")

@@ -15,7 +15,8 @@ the whole table; the brokers take turns: ours, a peer, ours, the peer. RabbitMQ 
 started if it is installed, unless loads are named; ours is started anew for each load,
 a peer serves all of them.
 `strangers_cores` is what of the machine was used by neither broker nor generator: a
-figure with much of it means little.
+figure with much of it means little. `waited_for_core_s` is how long the broker could
+have run, and somebody else did: that is in latencies and in the loop's busy time.
 
 With --check the exit status is 1 if a figure misses what the scenario promises; it is 1
 as well if a load failed: messages were lost, or a broker ended.
@@ -113,9 +114,12 @@ def measure(name: str, bench: Bench, open_target: OpenTarget, report: Report) ->
         with open_target(scenario) as target:
             print(f"{name} on {target.name} ...", file=sys.stderr, flush=True)
             strangers = machine.Strangers(target.pids)
+            waited_s = machine.core_wait_seconds(target.pids)
             figures = scenario.measure(bench, target)
             if target.pids:
                 figures[STRANGERS] = strangers.cores_used()
+                waited_s = machine.core_wait_seconds(target.pids) - waited_s
+                figures["waited_for_core_s"] = max(0.0, waited_s)
             if target.started_by is not None:
                 target.process.stop()
                 busy_ms = target.process.loop_busy_ms()

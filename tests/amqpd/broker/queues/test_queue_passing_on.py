@@ -139,6 +139,26 @@ def test_a_full_output_is_sent_nothing(queue: Queue, channel: ConsumingChannel) 
     assert not pass_on(queue, b"a")
 
 
+def test_who_waits_for_room_on_the_same_output_is_not_overtaken(
+    bench: Bench, queue: Queue, channel: ConsumingChannel
+) -> None:
+    dispatch, pager = bench.broker.dispatch, bench.broker.pager
+    other = Queue(2, "r", "/", False, False, None, {}, b"", dispatch, pager)
+    channel.subscribe(queue, "t", no_ack=True)
+    channel.subscribe(other, "waiting")
+    channel.output.in_transport = CONSUMERS_MARK
+    other.publish(message_of(b"1"))
+    bench.dispatch()
+    channel.output.in_transport = 0
+    assert not pass_on(queue, b"2")
+    channel.output.take()
+    channel.output.wake_consumers()
+    assert not pass_on(queue, b"2")
+    bench.dispatch()
+    assert channel.take() == [("waiting", b"1")]
+    assert pass_on(queue, b"2")
+
+
 def test_who_fills_an_output_is_told_to_have_it_written(
     queue: Queue, channel: ConsumingChannel
 ) -> None:
@@ -186,3 +206,24 @@ def test_what_was_sent_on_is_counted_and_sampled_once_a_visit(
     bench.dispatch()
     assert queue.ages.left_count == 1
     assert queue.mean_time_in_queue_ms == 10
+
+
+def test_what_a_priority_queue_sent_on_is_sampled_in_the_same_turn(
+    bench: Bench, channel: ConsumingChannel
+) -> None:
+    dispatch, pager = bench.broker.dispatch, bench.broker.pager
+    queue = PriorityQueue(1, "q", "/", False, False, None, {}, b"", dispatch, pager, 9)
+    channel.subscribe(queue, "t", no_ack=True)
+    dispatch.timers.now_ms = 10
+    queue.pass_on(ADDRESS, content_of(b"a"), 1, 10)
+    bench.dispatch()
+    dispatch.timers.now_ms = 20
+    queue.pass_on(ADDRESS, content_of(b"b"), 1, 20)
+    queue.publish(message_with_priority(b"high", 5))
+    bench.dispatch()
+    dispatch.timers.now_ms = 5_000
+    queue.publish(message_of(b"low"))
+    bench.dispatch()
+    # Both that were sent on had been there for no time.
+    assert queue.ages.left_count == 3
+    assert queue.ages.left_total_ms == 5_000
