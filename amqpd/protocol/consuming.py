@@ -137,7 +137,7 @@ class ChannelConsumer(Consumer):
         output = consuming.output
         if not self.no_ack or consuming.is_held or consuming.trace is not None:
             return False
-        if not output.has_room():
+        if not output.has_room_to_pass():
             return False
         consuming.traffic.delivered_no_ack += 1
         out = output.writer()

@@ -113,6 +113,8 @@ class Output:
         self._chunks_size: i64 = 0
         self._answerers: list[Answerer] = []
         self._waiting: deque[Consumer] = deque()
+        # Whether the room that there is was offered to consumers that waited for it.
+        self._is_promised = False
 
     def writer(self) -> BytesWriter:
         """Where to write now. Do not keep it: it is another one next turn."""
@@ -153,6 +155,13 @@ class Output:
         """Whether consumers of this connection may get more."""
         return self.size() < CONSUMERS_MARK
 
+    def has_room_to_pass(self) -> bool:
+        """Whether there is room that no consumer of this connection has waited for.
+
+        What is passed on comes before dispatch: it would take all room each turn.
+        """
+        return not self._waiting and not self._is_promised and self.has_room()
+
     def note_passed(self) -> None:
         """Something was written that came in this turn: look whether that is enough."""
         if self.size() >= CONSUMERS_MARK:
@@ -164,6 +173,7 @@ class Output:
 
     def take(self) -> bytes:
         """What is to be written this turn; more may be left for the next."""
+        self._is_promised = False
         answerers = self._answerers
         if answerers:
             self._answerers = []
@@ -188,6 +198,7 @@ class Output:
         waiting = self._waiting
         if not waiting or not self.has_room():
             return
+        self._is_promised = True
         for _ in range(min(len(waiting), WOKEN_MAX)):
             consumer = waiting.popleft()
             consumer.is_waiting = False

@@ -139,6 +139,26 @@ def test_a_full_output_is_sent_nothing(queue: Queue, channel: ConsumingChannel) 
     assert not pass_on(queue, b"a")
 
 
+def test_who_waits_for_room_on_the_same_output_is_not_overtaken(
+    bench: Bench, queue: Queue, channel: ConsumingChannel
+) -> None:
+    dispatch, pager = bench.broker.dispatch, bench.broker.pager
+    other = Queue(2, "r", "/", False, False, None, {}, b"", dispatch, pager)
+    channel.subscribe(queue, "t", no_ack=True)
+    channel.subscribe(other, "waiting")
+    channel.output.in_transport = CONSUMERS_MARK
+    other.publish(message_of(b"1"))
+    bench.dispatch()
+    channel.output.in_transport = 0
+    assert not pass_on(queue, b"2")
+    channel.output.take()
+    channel.output.wake_consumers()
+    assert not pass_on(queue, b"2")
+    bench.dispatch()
+    assert channel.take() == [("waiting", b"1")]
+    assert pass_on(queue, b"2")
+
+
 def test_who_fills_an_output_is_told_to_have_it_written(
     queue: Queue, channel: ConsumingChannel
 ) -> None:
