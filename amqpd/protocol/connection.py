@@ -448,6 +448,9 @@ class Connection(ConnectionFace):
             return
         self._alarms.forget(self)
         self._parking = None
+        for channel in self.channels.values():
+            # Nothing is passed on to consumers that end with the connection.
+            channel.consuming.hold()
         for number in parking.numbers():
             try:
                 self._run_parked(self.channels[number], parking.take_whole(number))

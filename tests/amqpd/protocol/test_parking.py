@@ -403,6 +403,17 @@ def test_a_lost_socket_publishes_what_is_complete(
     assert bench.broker.alarms.parked_size == 0
 
 
+def test_nothing_is_passed_on_to_a_consumer_whose_socket_is_lost(
+    bench: Bench, pair: ConnectionPair
+) -> None:
+    pair.declare("q")
+    pair.consume("q", no_ack=True)
+    begin_alarm(bench)
+    pair.send(publish("q", b"x"))
+    pair.connection.lose_socket("gone")
+    assert bodies(bench, 1) == [b"x"]
+
+
 def test_persistent_messages_of_a_lost_socket_are_stored(
     bench: Bench, pair: ConnectionPair
 ) -> None:
