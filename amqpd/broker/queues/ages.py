@@ -115,8 +115,9 @@ class QueueAges:
 
     def note_passed(self, now_ms: i64) -> None:
         """Take a sample of those that were sent on without being in the queue."""
-        self.note_left(now_ms, self.passed_ms)
-        self.passed_ms = NO_TIME
+        if self.passed_ms != NO_TIME:
+            self.note_left(now_ms, self.passed_ms)
+            self.passed_ms = NO_TIME
 
     def note_left(self, now_ms: i64, enqueued_ms: i64) -> None:
         """A message that came then has left the queue now: a sample."""

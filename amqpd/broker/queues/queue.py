@@ -261,8 +261,7 @@ class Queue(PagedQueue):
         """Deliver a bounded run; return whether more could be delivered now."""
         ready = self._ready
         ring = self._ring
-        if self.ages.passed_ms != NO_TIME:
-            self.ages.note_passed(self._dispatch.timers.now_ms)
+        self.ages.note_passed(self._dispatch.timers.now_ms)
         keeper = self.keeper if self.has_deadlines else None
         if keeper is not None and not keeper.expire():
             return False

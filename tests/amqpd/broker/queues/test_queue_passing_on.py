@@ -206,3 +206,24 @@ def test_what_was_sent_on_is_counted_and_sampled_once_a_visit(
     bench.dispatch()
     assert queue.ages.left_count == 1
     assert queue.mean_time_in_queue_ms == 10
+
+
+def test_what_a_priority_queue_sent_on_is_sampled_in_the_same_turn(
+    bench: Bench, channel: ConsumingChannel
+) -> None:
+    dispatch, pager = bench.broker.dispatch, bench.broker.pager
+    queue = PriorityQueue(1, "q", "/", False, False, None, {}, b"", dispatch, pager, 9)
+    channel.subscribe(queue, "t", no_ack=True)
+    dispatch.timers.now_ms = 10
+    queue.pass_on(ADDRESS, content_of(b"a"), 1, 10)
+    bench.dispatch()
+    dispatch.timers.now_ms = 20
+    queue.pass_on(ADDRESS, content_of(b"b"), 1, 20)
+    queue.publish(message_with_priority(b"high", 5))
+    bench.dispatch()
+    dispatch.timers.now_ms = 5_000
+    queue.publish(message_of(b"low"))
+    bench.dispatch()
+    # Both that were sent on had been there for no time.
+    assert queue.ages.left_count == 3
+    assert queue.ages.left_total_ms == 5_000
