@@ -197,7 +197,6 @@ class Connection(ConnectionFace):
     def _walk(self, chunk: Chunk) -> None:
         """Process frame after frame until the budget or the chunk is used up."""
         data = chunk.data
-        end: i64 = len(data)
         pos = chunk.offset
         number: i64 = -1
         channel: Channel | None = None
@@ -209,27 +208,16 @@ class Connection(ConnectionFace):
             if again and channel is not None:
                 self._method_id = BASIC_PUBLISH
                 chunk.offset = again
-                self._units -= 1 + publishes.take_content(
+                cost = 1 + publishes.take_content(
                     channel, chunk, self._size_max, self._now_ms
                 )
-                if outputs.is_full:
-                    self._units = 0
+                self._units = 0 if outputs.is_full else self._units - cost
                 pos = chunk.offset
                 continue
-            if end - pos < OVERHEAD:
-                self._intake.end(chunk, pos, self._size_max)
+            after = self._frame_end(chunk, pos)
+            if after == 0:
                 return
-            size = read_u32(data, pos + 3)
-            if size > self._size_max:
-                check_head(data, pos, self._size_max)
-            after = pos + size + OVERHEAD
-            if after > end:
-                self._intake.end(chunk, pos, self._size_max)
-                return
-            if byte_at(data, after - 1) != FRAME_END:
-                raise no_frame_end(data, pos, after)
-            chunk.offset = after
-            self._units -= 1 + (size >> 10)
+            size = after - pos - OVERHEAD
             if read_u16(data, pos + 1) != number:
                 number = read_u16(data, pos + 1)
                 channel = self.channels.get(number)
@@ -246,11 +234,10 @@ class Connection(ConnectionFace):
                     channel.publishing.refuse_method()
                 self._method_id = method_id
                 if method_id == BASIC_PUBLISH:
-                    self._units -= publishes.take(
+                    cost = publishes.take(
                         channel, chunk, pos, self._size_max, self._now_ms
                     )
-                    if outputs.is_full:
-                        self._units = 0
+                    self._units = 0 if outputs.is_full else self._units - cost
                 elif method_id == BASIC_ACK and size == 13:
                     channel.consuming.ack(
                         i64(read_i64_be(data, pos + 11)), byte_at(data, pos + 19) != 0
@@ -266,6 +253,26 @@ class Connection(ConnectionFace):
                 if not self._is_on_top(chunk):
                     return
             pos = chunk.offset
+
+    def _frame_end(self, chunk: Chunk, pos: i64) -> i64:
+        """Go behind the frame at `pos`; 0: it is not all there, the chunk is done."""
+        data = chunk.data
+        end: i64 = len(data)
+        if end - pos < OVERHEAD:
+            self._intake.end(chunk, pos, self._size_max)
+            return 0
+        size = read_u32(data, pos + 3)
+        if size > self._size_max:
+            check_head(data, pos, self._size_max)
+        after = pos + size + OVERHEAD
+        if after > end:
+            self._intake.end(chunk, pos, self._size_max)
+            return 0
+        if byte_at(data, after - 1) != FRAME_END:
+            raise no_frame_end(data, pos, after)
+        chunk.offset = after
+        self._units -= 1 + (size >> 10)
+        return after
 
     def _is_on_top(self, chunk: Chunk) -> bool:
         intake = self._intake
