@@ -230,6 +230,8 @@ class SharedRead:
             segment = self._segments[number]
             for block in sorted(segment.stretches, reverse=True):
                 self._line.append((segment.file, segment.stretches[block]))
+        # What has been read of a stretch goes with it.
+        self._segments = {}
         if not self._line:
             self._find_cut()
 
@@ -242,7 +244,7 @@ class SharedRead:
             stretch.data = reader.read_stretch(
                 file, stretch.start, stretch.end, stretch.size
             )
-        except OSError:
+        except Exception:  # noqa: BLE001 - on its own, each read says what it is
             # Then no record is found in it.
             stretch.data = b""
         wanted = stretch.out.getvalue()
