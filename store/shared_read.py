@@ -235,6 +235,8 @@ class SharedRead:
             for stretch in reversed(segment.stretches):
                 if stretch is not None:
                     self._line.append((segment.file, stretch))
+        # What has been read of a stretch goes with it.
+        self._segments = {}
         if not self._line:
             self._find_cut()
 
@@ -247,7 +249,7 @@ class SharedRead:
             stretch.data = reader.read_stretch(
                 file, stretch.start, stretch.end, stretch.size
             )
-        except OSError:
+        except Exception:  # noqa: BLE001 - on its own, each read says what it is
             # Then no record is found in it.
             stretch.data = b""
         wanted = stretch.out.getvalue()

@@ -1,6 +1,7 @@
 """Windows of many queues that are read in the order in which they lie."""
 
 import random
+import sys
 from collections.abc import Sequence
 
 import pytest
@@ -133,6 +134,48 @@ def test_what_is_read_for_a_few_messages_does_not_stay_in_memory(log: ColdLog) -
     for step, result in zip(reads, results, strict=True):
         assert len(result.messages) == 200
         assert sum(map(len, step.places._blocks)) < 200 * 1_200
+
+
+def test_a_stretch_is_let_go_when_its_messages_were_taken(
+    log: ColdLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fill(log, range(1, 11), 200, 1_000)
+    log.seal()
+    stretches: list[bytes] = []
+    read_file = log.filesystem.read
+
+    def note(descriptor: int, size: int, offset: int) -> bytes:
+        data = read_file(descriptor, size, offset)
+        if len(data) > BLOCK_SIZE // 2:
+            stretches.append(data)
+        return data
+
+    monkeypatch.setattr(log.filesystem, "read", note)
+    shared = SharedRead([log.begin(queue) for queue in (7, 9)])
+    while shared.advance():
+        # Here, in the argument, and in the one that may be out.
+        assert sum(sys.getrefcount(stretches[i]) > 2 for i in range(len(stretches))) < 2
+    assert len(stretches) > 3
+
+
+def test_whatever_a_stretch_fails_with_is_the_error_of_each(
+    log: ColdLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fill(log, [1, 2], 5)
+    log.seal()
+    reads = [log.begin(queue) for queue in (1, 2)]
+    shared = SharedRead(reads)
+    # All is selected.
+    assert shared.advance()
+
+    def fail(descriptor: int, size: int, offset: int) -> bytes:
+        raise MemoryError
+
+    monkeypatch.setattr(log.filesystem, "read", fail)
+    while shared.advance():
+        pass
+    for read in reads:
+        assert isinstance(log.cold.complete(read).error, MemoryError)
 
 
 def test_a_window_goes_on_in_the_next_segment(log: ColdLog) -> None:

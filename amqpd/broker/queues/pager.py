@@ -343,7 +343,8 @@ class Pager:
         self._stored_window = self._load_window(len(wanting))
         room: i64 = max(TOGETHER_SIZE_MIN, self.budgets.cold - self.use.loaded)
         while wanting and self._loads_out < TOGETHER_MAX:
-            if loads and self._loading_size >= room:
+            if self._loads_out and self._loading_size >= room:
+                # Who is in line goes on when those are there.
                 return
             queue = wanting.popleft()
             queue.is_wanting = False

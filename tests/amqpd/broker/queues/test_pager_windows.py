@@ -331,6 +331,21 @@ def test_no_more_is_read_at_a_time_than_memory_has_room_for(
     assert taken == [3, 3, 1]
 
 
+def test_while_memory_has_no_room_for_more_nothing_else_is_read(
+    open_bench: Open,
+) -> None:
+    bench = open_bench(NO_COLD)
+    pager = bench.broker.pager
+    cold_line(bench, 5, bytes(int(TOGETHER_SIZE_MIN) // 3))
+    loads = pager.begin_loads(0)
+    assert len(loads) == 3
+    assert pager.begin_loads(0) == []
+    for load in loads:
+        load.run()
+        pager.complete_load(load, 0)
+    assert len(pager.begin_loads(0)) == 2
+
+
 def test_no_window_is_read_while_all_consumers_wait_for_their_connections(
     open_bench: Open,
 ) -> None:
@@ -367,10 +382,10 @@ def test_the_more_was_read_back_and_waits_the_smaller_is_a_window(
         bench.dispatch()
         (load,) = pager.begin_loads(0)
         sizes.append(int(load.window))
-        pager.use.loaded += WINDOW_MAX * 2
+        pager.use.loaded += WINDOW_MAX * 3 // 2
     assert sizes[0] == WINDOW_MAX
     # What is on the way counts as well.
-    assert WINDOW_MAX * 7 // 8 - 1 <= sizes[1] < WINDOW_MAX
+    assert WINDOW_MAX * 15 // 16 - 1 <= sizes[1] < WINDOW_MAX
     assert sizes[1] > sizes[2] > sizes[3] > sizes[4] >= WINDOW_MIN
     pager.use.loaded = 0
 
