@@ -47,9 +47,9 @@ from amqpd.protocol.handshake import COMPATIBLE_VERSION, HandshakeOptions
 from store.errors import AlreadyLocked, StoreError
 
 if TYPE_CHECKING:
+    from amqpd.http.door import Door
     from amqpd.http.prometheus import MetricsEndpoint
     from amqpd.http.room import Identity, Room
-    from amqpd.http.server import HttpServer
 
 logger = logging.getLogger("amqpd.launcher")
 
@@ -250,16 +250,16 @@ class Daemon:
         logger.info("metrics are at port %d, /metrics", port)
         return metrics
 
-    async def _start_http(self, server: Server) -> HttpServer | None:
+    async def _start_http(self, server: Server) -> Door | None:
         config = self._loaded.config
         if config.http_port == 0:
             return None
-        # Only here: it takes as long as all other imports together.
-        from amqpd.http.routes import ENDPOINTS
-        from amqpd.http.server import HttpServer
+        from amqpd.http.door import Door, check_installed
+
+        check_installed()
 
         self.room = self._room(server)
-        http = HttpServer(self.room, ENDPOINTS)
+        http = Door(self.room)
         for address in server.bound_addresses():
             try:
                 await http.listen(address, config.http_port)

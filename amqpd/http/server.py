@@ -80,16 +80,20 @@ class HttpServer:
             logger=logging.getLogger("amqpd.http.protocol"),
         )
 
+    async def start(self) -> None:
+        """Be ready to answer, wherever clients come from."""
+        if self._runner.server is None:
+            await self._runner.setup()
+
     async def listen(self, address: str, port: int) -> int:
         """Listen on an IP address and return the port, which 0 leaves open.
 
         Raises:
             OSError: it is taken or not there.
         """
-        if self._runner.server is None:
-            await self._runner.setup()
+        await self.start()
         loop = asyncio.get_running_loop()
-        listener = await loop.create_server(self._accept, address, port)
+        listener = await loop.create_server(self.accept, address, port)
         self._listeners.append(listener)
         port = int(listener.sockets[0].getsockname()[1])
         self._room.listeners.append(Listener("http", address, port))
@@ -101,7 +105,8 @@ class HttpServer:
             listener.close()
         await self._runner.cleanup()
 
-    def _accept(self) -> asyncio.Protocol:
+    def accept(self) -> asyncio.Protocol:
+        """Return who speaks with a client that has come; it must be started."""
         server = self._runner.server
         assert server is not None
         protocol = server()
