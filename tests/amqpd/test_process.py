@@ -45,7 +45,7 @@ def test_large_blocks_that_are_freed_are_given_back_at_once() -> None:
     code = (
         "from amqpd.process import keep_little_memory, resident_size\n"
         "keep_little_memory()\n"
-        "size = 2 << 20\n"
+        "size = 5 << 20\n"
         "bytearray(2 * size)\n"
         "before = resident_size()\n"
         "blocks = [bytearray(b'x') * size for _ in range(20)]\n"
