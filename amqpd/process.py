@@ -14,6 +14,14 @@ _PAGE_SIZE: Final = os.sysconf("SC_PAGE_SIZE")
 _STATM: Final = "/proc/self/statm"
 _DESCRIPTORS: Final = "/proc/self/fd"
 
+# What malloc.h calls them; from where on a block gets pages of its own, and how much
+# may be free at the end of the heap.
+_M_TRIM_THRESHOLD: Final = -1
+_M_MMAP_THRESHOLD: Final = -3
+_M_ARENA_MAX: Final = -8
+_MAPPED_FROM: Final = 4 * 1024 * 1024
+_FREE_MAX: Final = 2 * _MAPPED_FROM
+
 
 def resident_size() -> int:
     """Return the resident set of this process in octets."""
@@ -33,6 +41,27 @@ def free_space(path: Path) -> int:
     """
     found = os.statvfs(path)
     return found.f_bavail * found.f_frsize
+
+
+def keep_little_memory() -> None:
+    """Have the C library keep less of what is freed, from now on; at a start.
+
+    By itself glibc learns from each large block that is freed to take the next ones
+    from its heap, and to give back nothing of that before twice as much is free at its
+    end; and each thread that reads has a heap of its own. That was 18 MB of an idle
+    broker, and 20 of one that is drained. Much lower, and each message of 64 KiB would
+    have its pages made anew.
+    """
+    import ctypes
+
+    try:
+        mallopt = ctypes.CDLL(None).mallopt
+    except (AttributeError, OSError):
+        # Another C library than glibc.
+        return
+    mallopt(_M_MMAP_THRESHOLD, _MAPPED_FROM)
+    mallopt(_M_TRIM_THRESHOLD, _FREE_MAX)
+    mallopt(_M_ARENA_MAX, 1)
 
 
 def give_back_memory() -> None:

@@ -1,7 +1,8 @@
 """Segments and their indexes as they are read back: descriptors and caches.
 
-    blocks       256 KiB of a segment, aligned, shared by all queues: queues that
-                 filled together drain together, so what one needs the next one has
+    blocks       256 KiB of a segment, aligned, shared by all queues: what one needs
+                 the next one has. Who waits together is read together past them
+                 (`shared_read.py`)
     directories  of `.idx` files: which queue has entries, and where
     entries      of one queue in one segment: where each of its messages lies
 

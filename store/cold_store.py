@@ -1,7 +1,8 @@
 """Messages that left memory, as the loop sees them.
 
     step = cold.begin(...)        what is live, and where it lies if only memory knows
-    step.run()                    on the reader thread
+    step.run()                    on the reader thread; many are run together, in the
+                                  order of the log (`shared_read.py`)
     result = cold.complete(step)  the messages; what is damaged; or why it failed
 
 There are two readers, since each belongs to one thread: that of the reader thread, and
@@ -34,8 +35,8 @@ from store.stored_message import Seeds, StoredMessage
 # system call in between must end soon.
 COUNT_MAX: Final = 4096
 SPANS_MAX: Final = 64
-# Queues that drain together read their windows in turn, from the same blocks; the last
-# quarter of the cache is for those that are not quite at the same place.
+# Of what is read alone, a window ends where three quarters of the cache do: the rest is
+# for others.
 BLOCKS_MAX: Final = 64
 _BLOCKS_MIN: Final = 4
 _PATHS_MAX: Final = 256

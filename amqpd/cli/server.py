@@ -25,6 +25,7 @@ from typing import Final
 from amqpd import __version__, build_kind
 from amqpd.config import ConfigInvalid, Loaded, load
 from amqpd.neighbours import NeighbourHidden, check_neighbours
+from amqpd.process import keep_little_memory
 from amqpd.settings import BY_KEY, Choice
 
 #: sysexits.h: the configuration is wrong.
@@ -77,6 +78,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except NeighbourHidden as error:
         print(f"amqpd: {error}", file=sys.stderr)
         return EXIT_CONFIG
+    # Before anything large is imported.
+    keep_little_memory()
     from amqpd.launcher import run
 
     return run(loaded, lambda: _load(said))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 from amqpd.process import (
@@ -37,3 +39,18 @@ def test_giving_memory_back_takes_nothing_away() -> None:
     kept = [bytes(1000) for _ in range(1000)]
     give_back_memory()
     assert len(kept) == 1000
+
+
+def test_large_blocks_that_are_freed_are_given_back_at_once() -> None:
+    code = (
+        "from amqpd.process import keep_little_memory, resident_size\n"
+        "keep_little_memory()\n"
+        "size = 5 << 20\n"
+        "bytearray(2 * size)\n"
+        "before = resident_size()\n"
+        "blocks = [bytearray(b'x') * size for _ in range(20)]\n"
+        "last = blocks.pop()\n"
+        "blocks.clear()\n"
+        "assert resident_size() - before < 2 * size\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)

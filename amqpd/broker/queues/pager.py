@@ -14,9 +14,10 @@ What consumers have unacked stays in memory, counts with everything, and so make
 others go.
 
 A window is a part of what is free of half the budget, within bounds: large where it
-is emptied as soon as it is there, small where many queues keep theirs. Few are read at
-a time, the other queues stand in line. The pager knows no consumers; how a queue
-divides what it holds is `Backlog`'s.
+is emptied as soon as it is there, small where many queues keep theirs. Who stands in
+line gets a window of the same size as the others, and all of them are read together;
+who comes while many are out waits for the next time. The pager knows no consumers; how
+a queue divides what it holds is `Backlog`'s.
 """
 
 import logging
