@@ -140,15 +140,12 @@ class QueueIndex:
     def next_live(self, seq: i64) -> i64:
         """Return the first live seq from `seq` on, one above all if there is none."""
         at = self._find(seq)
-        while at < len(self.runs):
-            first: i64 = max(seq, self.runs[at + _FIRST])
-            dead = self._dead.get(self.runs[at + _SEGMENT])
-            if dead is not None:
-                first = dead.next_alive(first)
-            if first <= self.runs[at + _LAST]:
-                return first
-            at += COLUMNS
-        return self.upper_seq + 1
+        if at >= len(self.runs):
+            return self.upper_seq + 1
+        # The last seq of a run is live.
+        first: i64 = max(seq, self.runs[at + _FIRST])
+        dead = self._dead.get(self.runs[at + _SEGMENT])
+        return first if dead is None else dead.next_alive(first)
 
     def spans(self, first: i64, last: i64, count_max: i64) -> list[LiveSpan]:
         """Return what is live between two seqs, at least `count_max` if there is."""

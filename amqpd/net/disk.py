@@ -38,8 +38,9 @@ BEHIND_SIZE: Final = 64 * 1024 * 1024
 VERIFIER_COUNT: Final = 2
 # How often a full disk is asked again, where there is no tick.
 TICK_SECONDS: Final = 0.025
-# Windows that came back are given to their queues for so long, then the loop goes on.
-LOADED_SECONDS_MAX: Final = 0.002
+# Windows that came back are given to their queues for so long, then the loop goes on:
+# what is dispatched at once is still in the processor's caches.
+LOADED_SECONDS_MAX: Final = 0.0005
 
 
 @final

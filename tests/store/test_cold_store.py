@@ -563,3 +563,10 @@ def test_a_segment_whose_index_in_memory_lacks_the_queue_is_indexed_again(
     fill(log, 1)
     log.unwritten = [SegmentIndex(1, 1)]
     assert seqs_of(log.read_all(1)) == [1, 2, 3, 4, 5]
+
+
+def test_a_queue_in_very_many_segments_is_read_to_its_end(log: ColdLog) -> None:
+    for _ in range(260):
+        fill(log, 1, count=1)
+        log.seal()
+    assert seqs_of(log.read_all(1)) == list(range(1, 261))

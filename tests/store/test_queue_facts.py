@@ -284,3 +284,10 @@ def test_losing_what_was_elided_or_forgotten_is_nothing() -> None:
     assert not table.is_lost(7, 1)
     table.lose(8, 1)
     assert table.is_lost(8, 1)
+
+
+def test_a_settle_of_a_forgotten_queue_is_not_taken_back() -> None:
+    table = adopted()
+    table.forget(7)
+    table.unsettle(7, 3)
+    assert table.touched == []
