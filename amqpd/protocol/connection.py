@@ -200,20 +200,7 @@ class Connection(ConnectionFace):
         pos = chunk.offset
         number: i64 = -1
         channel: Channel | None = None
-        outputs = self.output.queue
-        publishes = self._publishes
-        publishes.forget()
         while self._units > 0:
-            again = publishes.repeated_end(data, pos)
-            if again and channel is not None:
-                self._method_id = BASIC_PUBLISH
-                chunk.offset = again
-                cost = 1 + publishes.take_content(
-                    channel, chunk, self._size_max, self._now_ms
-                )
-                self._units = 0 if outputs.is_full else self._units - cost
-                pos = chunk.offset
-                continue
             after = self._frame_end(chunk, pos)
             if after == 0:
                 return
@@ -222,7 +209,6 @@ class Connection(ConnectionFace):
                 number = read_u16(data, pos + 1)
                 channel = self.channels.get(number)
                 self._channel_number = number
-                publishes.forget()
             frame_type = byte_at(data, pos)
             if channel is None or not channel.is_ready or size < 4:
                 self._take_frame(channel, frame_type, data[pos:after])
@@ -234,10 +220,7 @@ class Connection(ConnectionFace):
                     channel.publishing.refuse_method()
                 self._method_id = method_id
                 if method_id == BASIC_PUBLISH:
-                    cost = publishes.take(
-                        channel, chunk, pos, self._size_max, self._now_ms
-                    )
-                    self._units = 0 if outputs.is_full else self._units - cost
+                    self._publish(channel, chunk, pos)
                 elif method_id == BASIC_ACK and size == 13:
                     channel.consuming.ack(
                         i64(read_i64_be(data, pos + 11)), byte_at(data, pos + 19) != 0
@@ -248,10 +231,8 @@ class Connection(ConnectionFace):
             else:
                 self._take_frame(channel, frame_type, data[pos:after])
                 number = -1
-            if number == -1:
-                publishes.forget()
-                if not self._is_on_top(chunk):
-                    return
+            if number == -1 and not self._is_on_top(chunk):
+                return
             pos = chunk.offset
 
     def _frame_end(self, chunk: Chunk, pos: i64) -> i64:
@@ -277,6 +258,23 @@ class Connection(ConnectionFace):
     def _is_on_top(self, chunk: Chunk) -> bool:
         intake = self._intake
         return intake.has_work() and intake.chunks[-1] is chunk
+
+    def _publish(self, channel: Channel, chunk: Chunk, pos: i64) -> None:
+        """Take a basic.publish, and those behind it that say the same."""
+        publishes = self._publishes
+        outputs = self.output.queue
+        self._units -= publishes.take(channel, chunk, pos, self._size_max, self._now_ms)
+        while self._units > 0 and not outputs.is_full:
+            after = publishes.repeated_end(chunk.data, chunk.offset)
+            if after == 0:
+                return
+            chunk.offset = after
+            self._units -= 1 + publishes.take_content(
+                channel, chunk, self._size_max, self._now_ms
+            )
+        if outputs.is_full:
+            # The rest would have to go by the queue: it is time to write.
+            self._units = 0
 
     # -- one frame at a time --------------------------------------------------
 

@@ -65,12 +65,11 @@ class PublishReader:
         self._lead_size: i64 = 0
         self._facts: i64 = 0
 
-    def forget(self) -> None:
-        """What comes next is to be looked at as if nothing had been before it."""
-        self._method_size = 0
-
     def repeated_end(self, data: bytes, pos: i64) -> i64:
-        """Where the method at `pos` ends if it is the last one again; else 0."""
+        """Where the method at `pos` ends if it is the last one again; else 0.
+
+        `data` and the channel are those of the last publish, and nothing was between.
+        """
         size = self._method_size
         if size == 0 or i64(len(data)) - pos < size:
             return 0
@@ -128,7 +127,7 @@ class PublishReader:
                 data, header, channel.number, size_max, self._body_size_max
             )
             if stop == 0:
-                self.forget()
+                self._method_size = 0
                 publishing.begin(route, mandatory)
                 return 0
             chunk.offset = stop

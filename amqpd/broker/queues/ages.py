@@ -12,7 +12,8 @@ oldest delivery is exact, and the age of the oldest unacked message is at most t
 another one which was delivered in the same millisecond.
 
 How long messages had been in a queue when they left it is sampled: one for each visit
-of dispatch, the last that was delivered, and every basic.get. Nobody here has a clock.
+of dispatch, the last that was delivered, every basic.get, and one for each millisecond
+in which something was sent on at once. Nobody here has a clock.
 """
 
 from bisect import bisect_left
@@ -111,14 +112,16 @@ class QueueAges:
         # The samples of this queue: how many, and their sum.
         self.left_count: i64 = 0
         self.left_total_ms: i64 = 0
-        # When the last one came that was never in the queue since the last sample.
+        # When the last sample was taken of those that never were in the queue.
         self.passed_ms: i64 = NO_TIME
 
     def note_passed(self, now_ms: i64) -> None:
-        """Take a sample of those that were sent on without being in the queue."""
-        if self.passed_ms != NO_TIME:
-            self.note_left(now_ms, self.passed_ms)
-            self.passed_ms = NO_TIME
+        """A message was sent on without being in the queue: a sample each millisecond.
+
+        It came in this very turn, and no later one is to be different.
+        """
+        self.passed_ms = now_ms
+        self.note_left(now_ms, now_ms)
 
     def note_left(self, now_ms: i64, enqueued_ms: i64) -> None:
         """A message that came then has left the queue now: a sample."""

@@ -183,10 +183,10 @@ class PriorityQueue(Queue):
         The next level's turn is the next visit, so that a visit stays bounded.
         """
         top = self._top()
-        if top is None or top is self:
-            # Without any there is a sample to be taken of what was sent on.
+        if top is None:
+            return False
+        if top is self:
             return super().dispatch(messages_max, size_max)
-        self.ages.note_passed(self._dispatch.timers.now_ms)
         before = top.unacked_count
         has_more = top.dispatch(messages_max, size_max)
         self.unacked_count += top.unacked_count - before

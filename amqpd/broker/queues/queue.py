@@ -201,10 +201,8 @@ class Queue(PagedQueue):
             return False
         if not consumer.pass_on(address, content, channel):
             return False
-        self.ages.passed_ms = now_ms
-        if not self.is_dirty:
-            # Dispatch takes a sample of how old it was.
-            self._dispatch.mark(self)
+        if self.ages.passed_ms != now_ms:
+            self.ages.note_passed(now_ms)
         return True
 
     def restore(self, found: RecoveredQueue) -> None:
@@ -262,7 +260,6 @@ class Queue(PagedQueue):
         """Deliver a bounded run; return whether more could be delivered now."""
         ready = self._ready
         ring = self._ring
-        self.ages.note_passed(self._dispatch.timers.now_ms)
         keeper = self.keeper if self.has_deadlines else None
         if keeper is not None and not keeper.expire():
             return False

@@ -130,9 +130,10 @@ async def test_dispatch_that_takes_too_long_goes_on_in_the_next_turn(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(ticker_module, "DISPATCH_SECONDS_MAX", -1.0)
-    pair.consume("d", no_ack=True)
     pair.connection.channels[1].publishing.confirms = None
+    # Before anybody consumes, or they would be sent on at once.
     pair.send(publish("d") * 400)
+    pair.consume("d", no_ack=True)
     ticker.wake()
     queue = pair.bench.broker.vhosts["/"].queues["d"]
     await asyncio.sleep(0)

@@ -98,11 +98,11 @@ def test_samples_are_counted_by_queue_and_by_how_long() -> None:
     assert times.total_ms == 10**9 + 6
 
 
-def test_what_was_sent_on_without_being_in_the_queue_is_sampled_once() -> None:
+def test_what_was_sent_on_without_being_in_the_queue_was_there_for_no_time() -> None:
     times = TimesInQueue()
     found = QueueAges(times)
-    found.passed_ms = 95
-    found.note_passed(100)
-    assert (found.left_count, found.left_total_ms) == (1, 5)
-    assert (times.count, times.total_ms) == (1, 5)
     assert found.passed_ms == NO_TIME
+    found.note_passed(100)
+    assert (found.left_count, found.left_total_ms) == (1, 0)
+    assert (times.count, times.total_ms) == (1, 0)
+    assert found.passed_ms == 100
