@@ -173,6 +173,49 @@ def test_a_message_settled_in_one_queue_is_written_for_the_others() -> None:
     assert [queues[queue_id].count for queue_id in (1, 2, 3)] == [1, 0, 1]
 
 
+def test_a_message_without_a_time_of_its_own_goes_to_several_queues() -> None:
+    driver = opened()
+    driver.store.append(b"e", b"content", None, 5, 0, 1, 1, 0)
+    driver.store.add_destination(2, 1, 0)
+    driver.store.add_destination(3, 1, 0)
+    assert driver.begin() is not None
+    driver.finish()
+    for queue_id in (1, 2, 3):
+        (message,) = driver.read(queue_id, 1, 1)
+        assert (message.content, message.expires_ms) == (b"content", 0)
+
+
+def test_who_waits_is_counted_until_told() -> None:
+    driver = opened()
+    for _ in range(3):
+        driver.append(1)
+        driver.wait()
+    assert driver.store.waiting_count == 3
+    driver.begin()
+    assert driver.store.waiting_count == 3
+    driver.finish()
+    assert driver.store.waiting_count == 0
+
+
+def test_a_damaged_message_is_settled_once_it_is_in_quarantine() -> None:
+    driver = opened()
+    for _ in range(3):
+        driver.append(1, body=b"a body of its own")
+    driver.sync()
+    (name,) = segments(driver)
+    path = f"{LOG}/{name}"
+    content = bytes(driver.filesystem.content(path))
+    driver.filesystem.damage(path, content.index(b"2:xxx"))
+    step = driver.store.begin_read(1, 1, 3, 5, 2000)
+    step.run()
+    result = driver.store.complete_read(step)
+    assert [message.seq for message in result.messages] == [1, 3]
+    assert [damaged.seq for damaged in result.damaged] == [2]
+    driver.sync()
+    index = driver.store.index.queues[1]
+    assert [index.is_live(seq) for seq in (1, 2, 3)] == [True, False, True]
+
+
 def test_a_message_settled_while_its_batch_is_in_flight_is_settled_by_a_record() -> (
     None
 ):

@@ -288,3 +288,21 @@ def test_a_move_of_what_was_never_written_needs_no_undoing() -> None:
     result = finished(driver)
     assert result.kept == []
     assert result.lost == [(2, 1)]
+
+
+def test_a_move_that_waits_behind_a_refused_batch_did_not_take_place() -> None:
+    driver = opened()
+    driver.append(1)
+    driver.append(1)
+    driver.sync()
+    driver.filesystem.fault = Fault(1, errno.ENOSPC, "write", 50)
+    driver.append(2)
+    driver.begin()
+    driver.append(2)
+    driver.store.settle_moved(1, 1, 1, 4, "token")
+    result = finished(driver)
+    assert result.kept == ["token"]
+    assert sorted(result.lost) == [(2, 1), (2, 2)]
+    driver.tick()
+    driver.filesystem.power_cut(False)
+    assert driver.reopened(1) == [1, 2]
