@@ -291,19 +291,21 @@ class Publishing(DurabilityWaiter, Answerer):
             if not (facts & HAS_DELAY and only_wait(queues)):
                 # What waits goes by BCC when its time has come.
                 message = shown
-            self._pass_on(message, queues, mandatory)
+            self._publish_asked(message, queues, mandatory)
         elif route.asks_message:
             queues = self._session.route_message(message, [])
             if mandatory and facts & HAS_DELAY:
                 queues = with_a_way(queues, message)
-            self._pass_on(message, queues, mandatory)
+            self._publish_asked(message, queues, mandatory)
         elif self.transaction is not None:
             self.transaction.add_publish(message, queues, mandatory)
         else:
             self.enqueue(message, queues, mandatory)
         return len(queues)
 
-    def _pass_on(self, message: Message, queues: list[Queue], mandatory: bool) -> None:
+    def _publish_asked(
+        self, message: Message, queues: list[Queue], mandatory: bool
+    ) -> None:
         """Publish a message that was asked for its way, and tell when it is taken."""
         if self.transaction is not None:
             self.transaction.add_publish(message, queues, mandatory)
