@@ -57,6 +57,26 @@ class ServerFailed(Exception):
         self.exit_code = exit_code
 
 
+class HeldPort:
+    """A free port of this machine that no other process comes upon until `close`.
+
+    A socket is bound to it and never listens. The system gives the port to nobody who
+    asks for any, and lets the broker listen on it, which names it (SO_REUSEADDR, set
+    here and by asyncio).
+    """
+
+    def __init__(self) -> None:
+        """Take one that is free now."""
+        self._socket = socket.socket()
+        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        self._socket.bind(("127.0.0.1", 0))
+        self.number = int(self._socket.getsockname()[1])
+
+    def close(self) -> None:
+        """Let it go."""
+        self._socket.close()
+
+
 class AmqpdServer:
     """One broker process after the other, all with the same data and port."""
 
@@ -93,9 +113,10 @@ class AmqpdServer:
         """
         self._temporary = Path(tempfile.mkdtemp(prefix="amqpd-"))
         self.data_dir = Path(data_dir) if data_dir else self._temporary / "data"
-        self.port = port
+        self._held: list[HeldPort] = []
+        self.port = port or self._hold_port()
         #: Where the management API is; 0: nowhere.
-        self.http_port = _free_port() if http else 0
+        self.http_port = self._hold_port() if http else 0
         self._log_path = self._temporary / "log"
         self._process: subprocess.Popen[bytes] | None = None
         self._timeout_s = timeout_s
@@ -237,7 +258,13 @@ class AmqpdServer:
     def close(self) -> None:
         """Kill what still runs and remove the temporary directory."""
         self.kill()
+        for port in self._held:
+            port.close()
         shutil.rmtree(self._temporary, ignore_errors=True)
+
+    def _hold_port(self) -> int:
+        self._held.append(HeldPort())
+        return self._held[-1].number
 
     def _reap(self) -> int:
         assert self._process is not None
@@ -294,11 +321,6 @@ def amqpd_server(
         data_dir=data_dir, config=config, definitions=definitions, env=env, args=args
     ) as server:
         yield server.url
-
-
-def _free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as unused:
-        return int(unused.getsockname()[1])
 
 
 def amqpd_command() -> list[str]:

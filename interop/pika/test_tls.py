@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import socket
 from pathlib import Path
 
 import pika
 
 from amqpd.testing import AmqpdServer
 from tests.support.certificates import Authority
+from tests.support.ports import held_port
 
 
 def test_ssl_options_are_all_that_changes(tmp_path: Path) -> None:
     authority = Authority(tmp_path)
     pair = authority.issue("localhost")
-    with socket.create_server(("127.0.0.1", 0)) as unused:
-        port = int(unused.getsockname()[1])
+    port = held_port()
     env = {
         "AMQPD_TLS_PORT": str(port),
         "AMQPD_TLS_CERT": str(pair.cert),

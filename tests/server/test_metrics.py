@@ -10,12 +10,8 @@ from pamqp import commands
 
 from amqpd.testing import AmqpdServer, ServerFailed
 from tests.support.content import PERSISTENT_PROPERTIES, publish
+from tests.support.ports import held_port
 from tests.support.raw_client import Endpoint, RawClient
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as unused:
-        return int(unused.getsockname()[1])
 
 
 def scrape(port: int) -> dict[str, float]:
@@ -40,7 +36,7 @@ def publish_confirmed(server: AmqpdServer, count: int) -> None:
 
 
 def test_the_figures_move_and_two_brokers_have_their_own() -> None:
-    busy, idle = free_port(), free_port()
+    busy, idle = held_port(), held_port()
     with (
         AmqpdServer(args=["--prometheus-port", str(busy)]) as server,
         AmqpdServer(args=["--prometheus-port", str(idle)]),

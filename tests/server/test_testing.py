@@ -129,6 +129,17 @@ def test_a_killed_broker_starts_again_with_its_data_on_its_port() -> None:
         declare(url, passive=True)
 
 
+def test_nobody_else_is_given_the_port_of_a_broker_that_is_down() -> None:
+    server = AmqpdServer(http=True)
+    for port in (server.port, server.http_port):
+        with socket.socket() as other, pytest.raises(OSError, match="in use"):
+            other.bind(("127.0.0.1", port))
+    server.close()
+    for port in (server.port, server.http_port):
+        with socket.socket() as other:
+            other.bind(("127.0.0.1", port))
+
+
 def test_a_restarted_broker_is_another_process_with_the_same_data() -> None:
     with AmqpdServer() as server:
         pid = server.pid

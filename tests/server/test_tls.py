@@ -23,6 +23,7 @@ from amqpd.cli.ping import NoAnswer, ping
 from amqpd.testing import AmqpdServer, ServerFailed, amqpd_command
 from tests.support.certificates import Authority, Pair
 from tests.support.http_client import HttpClient
+from tests.support.ports import held_port
 from tests.support.raw_client import (
     METHOD,
     Endpoint,
@@ -54,11 +55,6 @@ class Secured:
                 return secured.getpeercert(binary_form=True)
 
 
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as unused:
-        return int(unused.getsockname()[1])
-
-
 def environment(port: int, pair: Pair, **others: str) -> dict[str, str]:
     names = {"port": str(port), "cert": str(pair.cert), "key": str(pair.key), **others}
     return {f"AMQPD_TLS_{name.upper()}": value for name, value in names.items()}
@@ -72,7 +68,7 @@ def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
 @pytest.fixture(scope="module")
 def secured(authority: Authority) -> Iterator[Secured]:
     """Certificates of clients are looked at; their common name is the user's."""
-    port = free_port()
+    port = held_port()
     env = environment(
         port,
         authority.issue("localhost"),
@@ -202,7 +198,7 @@ def test_a_certificate_that_ends_soon_fails_the_check_for_it(
     authority: Authority,
 ) -> None:
     until = datetime.now(UTC) + timedelta(days=10)
-    pair, port = authority.issue("localhost", valid_until=until), free_port()
+    pair, port = authority.issue("localhost", valid_until=until), held_port()
     checks = "/api/health/checks/certificate-expiration"
     with AmqpdServer(http=True, env=environment(port, pair)) as server:
         with HttpClient(server.http_port, "guest", "guest") as admin:
@@ -309,7 +305,7 @@ def test_who_speaks_the_wrong_language_is_named_in_the_log(secured: Secured) -> 
 def test_a_client_without_a_certificate_stays_outside_if_it_needs_one(
     authority: Authority,
 ) -> None:
-    port = free_port()
+    port = held_port()
     env = environment(
         port,
         authority.issue("localhost"),
@@ -330,7 +326,7 @@ def test_a_client_without_a_certificate_stays_outside_if_it_needs_one(
 def test_a_renewed_certificate_is_shown_after_a_reload(
     authority: Authority, tmp_path: Path
 ) -> None:
-    port = free_port()
+    port = held_port()
     pair = Pair(tmp_path / "cert.pem", tmp_path / "key.pem")
     authority.issue_to(pair, "localhost")
     with AmqpdServer(env=environment(port, pair)) as server:
@@ -357,7 +353,7 @@ def test_a_renewed_certificate_is_shown_after_a_reload(
 def test_a_rabbitmq_conf_may_have_tls_only(
     authority: Authority, tmp_path: Path
 ) -> None:
-    pair, port = authority.issue("localhost"), free_port()
+    pair, port = authority.issue("localhost"), held_port()
     conf = tmp_path / "rabbitmq.conf"
     conf.write_text(
         f"listeners.tcp = none\nlisteners.ssl.1 = 127.0.0.1:{port}\n"
@@ -389,7 +385,7 @@ def test_what_cannot_be_used_ends_with_78_before_anything_is_opened(
     data = tmp_path / "data"
     pair = authority.issue("localhost")
     other = authority.issue("localhost")
-    env = environment(free_port(), Pair(pair.cert, other.key))
+    env = environment(held_port(), Pair(pair.cert, other.key))
     starting = AmqpdServer(env=env, data_dir=data)
     with pytest.raises(ServerFailed) as caught:
         starting.start()
@@ -403,7 +399,7 @@ def test_a_certificate_that_has_expired_is_used_and_warned_about(
     authority: Authority,
 ) -> None:
     until = datetime(2021, 1, 1, tzinfo=UTC)
-    old, port = authority.issue("localhost", valid_until=until), free_port()
+    old, port = authority.issue("localhost", valid_until=until), held_port()
     with AmqpdServer(env=environment(port, old)) as server:
         assert f"{old.cert} has expired on Jan  1 00:00:00 2021 GMT" in server.log
         with pytest.raises(ssl.SSLCertVerificationError, match="has expired"):
