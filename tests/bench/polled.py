@@ -81,12 +81,14 @@ def measure_polled(
     flags = ("--http-port", str(port.number))
     size = max(1, round(seconds / 2))
     kinds = IS_POLLED * ROUNDS
-    total = WARM_SECONDS + size * len(kinds) + 1
+    lines = WARM_SECONDS + 1 + size * len(kinds)
     with started(process.command, process.core, parent, flags=flags) as listed:
         poller = Poller(port.number)
         poller.define(QUEUES)
         poller.list_queues()
-        running = generator.start(listed, *load, "--progress", "--seconds", str(total))
+        running = generator.start(
+            listed, *load, "--progress", "--seconds", str(lines + 1)
+        )
         prices = _prices(running, listed, poller, size, kinds)
         finish(running)
         list_ms = _cpu_ms_of_a_list(poller, listed)
