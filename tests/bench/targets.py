@@ -15,6 +15,7 @@ from tests.bench.broker import Target
 from tests.bench.figures import CPU, Figures, at_least, at_most
 from tests.bench.lone_confirm import measure_lone_confirm
 from tests.bench.scenario import Bench, Nearest, Scenario, load
+from tests.bench.tls import measure_tls
 
 ACKS: Final = ("--ack", "manual", "--ack-batch", "100", "--prefetch", "1000")
 PERSISTENT_1K: Final = ("--size", "1024", "--persistent", "y", *ACKS)
@@ -40,6 +41,10 @@ def _lone_confirm(bench: Bench, target: Target) -> Figures:
 
 def _backlog_1k(bench: Bench, target: Target) -> Figures:
     return measure_backlog_1k(bench.generator, target, bench.count)
+
+
+def _tls(bench: Bench, target: Target) -> Figures:
+    return measure_tls(target, bench.generator.core, bench.seconds, bench.directory)
 
 
 def _idle(bench: Bench, target: Target) -> Figures:
@@ -155,6 +160,12 @@ TARGETS: Final = {
         load("--queues", "1000", "--size", "16"),
         letter="j",
         nearest=Nearest("transient", 2),
+    ),
+    "tls": Scenario(
+        "16 B and 1 KiB transient over TLS, auto-ack, beside the same without",
+        _tls,
+        {"tls_16b_over_plain": at_most(2), "tls_1k_over_plain": at_most(2)},
+        letter="j",
     ),
     "pure_transient": Scenario(
         "the pure build: 16 B transient, auto-ack",
