@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from amqpd.net.garbage import PAUSE_SECONDS_MIN, THRESHOLDS, GarbageRounds
+from amqpd.net.garbage import PAUSE_SECONDS_MIN, THRESHOLDS, GarbageRounds, pause_after
 from amqpd.protocol.channel import Channel
 from amqpd.protocol.connection import Connection
 from tests.support.connection_pair import Bench
@@ -55,6 +55,15 @@ def test_a_full_round_is_made_when_it_is_due_and_not_again_soon(
     garbage.on_time(100.0 + 2 * PAUSE_SECONDS_MIN - 1)
     assert rounds == ["2"]
     assert garbage.due_s >= 100.0 + 2 * PAUSE_SECONDS_MIN
+
+
+@pytest.mark.parametrize(
+    ("round_s", "pause_s"), [(0.0, 10), (0.005, 10), (0.02, 60), (0.04, 240)]
+)
+def test_twice_as_long_a_round_is_a_quarter_as_frequent(
+    round_s: float, pause_s: float
+) -> None:
+    assert pause_after(round_s) == pytest.approx(pause_s)
 
 
 def test_a_connection_that_ends_leaves_nothing_to_collect(
