@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Final, final
 
 from amqpd.broker.clients.secret_checks import SecretCheck, SecretChecks
+from amqpd.http.door import Door
 from amqpd.http.node_control import standby_endpoints
 from amqpd.http.room import Room
 from amqpd.http.routes import ENDPOINTS
@@ -57,7 +58,8 @@ class Standby:
         loop = asyncio.get_running_loop()
         for number in SIGNALS:
             loop.add_signal_handler(number, self.end)
-        http = HttpServer(self._room, standby_endpoints(ENDPOINTS))
+        answering = HttpServer(self._room, standby_endpoints(ENDPOINTS))
+        http = Door(self._room, answering)
         try:
             for address, port in self._addresses:
                 await http.listen(address, port)

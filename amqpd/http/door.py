@@ -2,7 +2,7 @@
 
     listen      at once: an address that is taken is an error of the start
     a client    kept waiting while what answers is imported, on a thread, and made
-    afterwards  every client goes straight to it
+    afterwards  every client goes straight to it, as where it was there before
 
 The library that reads requests takes 13 MB and a quarter of a second to import, and a
 broker may live without ever being asked. Whether it is installed is looked at before
@@ -40,10 +40,11 @@ def check_installed() -> None:
 class Door:
     """Listens on one or more addresses; what answers is made for the first client."""
 
-    def __init__(self, room: Room) -> None:
+    def __init__(self, room: Room, server: HttpServer | None = None) -> None:
+        """Stand before a server that answers already, or before the whole API."""
         self._room = room
         self._listeners: list[asyncio.Server] = []
-        self._server: HttpServer | None = None
+        self._server = server
         self._opening: asyncio.Task[None] | None = None
         self._callers: set[_Caller] = set()
 
@@ -63,6 +64,8 @@ class Door:
         Raises:
             OSError: it is taken or not there.
         """
+        if self._server is not None:
+            await self._server.start()
         loop = asyncio.get_running_loop()
         listener = await loop.create_server(self._accept, address, port)
         self._listeners.append(listener)

@@ -29,7 +29,7 @@ from amqpd.http.errors import (
 )
 from amqpd.http.login import Login
 from amqpd.http.path_table import PathTable
-from amqpd.http.room import Listener, Room
+from amqpd.http.room import Room
 
 logger = logging.getLogger("amqpd.http")
 
@@ -48,7 +48,7 @@ ANONYMOUS: Final = User("", "")
 
 @final
 class HttpServer:
-    """Listens on one or more addresses and answers by a table of endpoints."""
+    """Answers by a table of endpoints whoever comes through the door."""
 
     def __init__(
         self,
@@ -68,7 +68,6 @@ class HttpServer:
             room.loopback_users,
             room.attempts,
         )
-        self._listeners: list[asyncio.Server] = []
         # Connections that have asked nothing yet.
         self._silent: set[object] = set()
         app = web.Application(client_max_size=room.body_size_max)
@@ -85,24 +84,8 @@ class HttpServer:
         if self._runner.server is None:
             await self._runner.setup()
 
-    async def listen(self, address: str, port: int) -> int:
-        """Listen on an IP address and return the port, which 0 leaves open.
-
-        Raises:
-            OSError: it is taken or not there.
-        """
-        await self.start()
-        loop = asyncio.get_running_loop()
-        listener = await loop.create_server(self.accept, address, port)
-        self._listeners.append(listener)
-        port = int(listener.sockets[0].getsockname()[1])
-        self._room.listeners.append(Listener("http", address, port))
-        return port
-
     async def stop(self) -> None:
-        """Listen no more, and end what goes on."""
-        for listener in self._listeners:
-            listener.close()
+        """End what goes on."""
         await self._runner.cleanup()
 
     def accept(self) -> asyncio.Protocol:

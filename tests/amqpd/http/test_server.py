@@ -12,6 +12,7 @@ import pytest
 from amqpd.http.answer import Answer, json_answer
 from amqpd.http.call import Call
 from amqpd.http.cors import Origins
+from amqpd.http.door import Door
 from amqpd.http.endpoint import Endpoint, Need
 from amqpd.http.server import PIECE_SIZE, HttpServer
 from tests.support.connection_pair import Bench
@@ -42,11 +43,11 @@ ENDPOINTS = (
 
 @pytest.fixture
 async def port(bench: Bench) -> AsyncIterator[int]:
-    server = HttpServer(
-        room_of(bench), ENDPOINTS, first_request_seconds=0.2, body_seconds=0.2
-    )
-    yield await server.listen("127.0.0.1", 0)
-    await server.stop()
+    room = room_of(bench)
+    server = HttpServer(room, ENDPOINTS, first_request_seconds=0.2, body_seconds=0.2)
+    door = Door(room, server)
+    yield await door.listen("127.0.0.1", 0)
+    await door.stop()
 
 
 async def exchange(port: int, request: bytes) -> tuple[bytes, bytes]:
@@ -135,11 +136,11 @@ async def test_it_says_its_own_name_only(port: int) -> None:
 
 async def test_two_addresses_are_listed_and_left_together(bench: Bench) -> None:
     room = room_of(bench)
-    server = HttpServer(room, ENDPOINTS)
-    first = await server.listen("127.0.0.1", 0)
-    second = await server.listen("127.0.0.1", 0)
+    door = Door(room, HttpServer(room, ENDPOINTS))
+    first = await door.listen("127.0.0.1", 0)
+    second = await door.listen("127.0.0.1", 0)
     listed = [(one.protocol, one.address, one.port) for one in room.listeners]
-    await server.stop()
+    await door.stop()
     assert listed == [("http", "127.0.0.1", first), ("http", "127.0.0.1", second)]
     with pytest.raises(OSError, match="Connect call failed"):
         await asyncio.open_connection("127.0.0.1", first)
@@ -159,12 +160,12 @@ async def test_what_is_packed_for_who_takes_it_so(port: int) -> None:
 async def test_a_page_of_an_origin_that_may_is_told_so(bench: Bench) -> None:
     room = room_of(bench)
     room.origins = Origins(("https://a.example",))
-    server = HttpServer(room, ENDPOINTS)
-    port = await server.listen("127.0.0.1", 0)
+    door = Door(room, HttpServer(room, ENDPOINTS))
+    port = await door.listen("127.0.0.1", 0)
     asked = b"OPTIONS /echo HTTP/1.1\r\nHost: x\r\nOrigin: https://%s.example\r\n\r\n"
     head, _ = await exchange(port, asked % b"a")
     other, _ = await exchange(port, asked % b"b")
     assert b"Access-Control-Allow-Origin: https://a.example\r\n" in head
     assert b"Access-Control-Allow-Methods: OPTIONS, POST\r\n" in head
     assert b"Access-Control" not in other
-    await server.stop()
+    await door.stop()
