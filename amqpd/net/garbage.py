@@ -11,6 +11,7 @@ come and go it is short, and what they leave is found before there is much of it
 
 import gc
 import time
+from collections import deque
 from typing import Final, final
 
 # Young objects as Python does; all objects never.
@@ -19,6 +20,7 @@ PAUSE_SECONDS_MIN: Final = 10.0
 # A round of 8 ms every 10 s, one of 20 ms every minute, one of 0.3 s every four hours.
 LONG_ROUND_SECONDS: Final = 0.02
 LONG_ROUND_PAUSE_SECONDS: Final = 60.0
+ROUNDS_LATELY: Final = 3
 
 
 @final
@@ -27,6 +29,7 @@ class GarbageRounds:
 
     def __init__(self, now_s: float) -> None:
         self.due_s = now_s + PAUSE_SECONDS_MIN
+        self._lately_s: deque[float] = deque(maxlen=ROUNDS_LATELY)
 
     def start(self) -> None:
         """Take what lives as long as the process out of sight; full rounds by us."""
@@ -38,10 +41,19 @@ class GarbageRounds:
         """Make a full round if one is due."""
         if now_s < self.due_s:
             return
-        # Not the clock on the wall: others on this machine make no round longer.
+        # Not the clock on the wall, which others on this machine hold up.
         started = time.thread_time()
         gc.collect()
-        self.due_s = now_s + pause_after(time.thread_time() - started)
+        self.note(now_s, time.thread_time() - started)
+
+    def note(self, now_s: float, seconds: float) -> None:
+        """A round took so long: set when the next is due.
+
+        Others on the machine empty the processor's caches, too, so that a round now and
+        then takes many times as long as the ones before: the shortest of a few counts.
+        """
+        self._lately_s.append(seconds)
+        self.due_s = now_s + pause_after(min(self._lately_s))
 
 
 def pause_after(seconds: float) -> float:

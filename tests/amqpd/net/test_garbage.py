@@ -66,6 +66,16 @@ def test_twice_as_long_a_round_is_a_quarter_as_frequent(
     assert pause_after(round_s) == pytest.approx(pause_s)
 
 
+def test_one_round_that_was_held_up_puts_off_nothing() -> None:
+    garbage = GarbageRounds(0.0)
+    garbage.note(0.0, 0.005)
+    for now_s in (100.0, 200.0):
+        garbage.note(now_s, 0.08)
+        assert garbage.due_s == now_s + PAUSE_SECONDS_MIN
+    garbage.note(300.0, 0.04)
+    assert garbage.due_s == pytest.approx(300 + 240)
+
+
 def test_a_connection_that_ends_leaves_nothing_to_collect(
     bench: Bench, collector: None
 ) -> None:
