@@ -79,6 +79,8 @@ class BindingTable(ABC):
 
     #: Does a match depend on more than the routing keys?
     asks_message: bool
+    #: If so: on nothing but the routing keys and the headers?
+    asks_only_headers: bool
 
     def __init__(self, arguments: dict[str, object]) -> None:
         """Make an empty table for an exchange declared with these arguments.
@@ -87,6 +89,7 @@ class BindingTable(ABC):
             ArgumentsInvalid: the type cannot work with them.
         """
         self.asks_message = False
+        self.asks_only_headers = False
 
     @abstractmethod
     def add(self, binding: Binding, target: Target) -> None:

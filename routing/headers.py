@@ -14,6 +14,8 @@ gather them all. A message looks up its own headers and checks those that wait t
 
     _waiting["format"].by_value["pdf"]     bindings that may match format = pdf
     _waiting["format"].by_presence         bindings with a void "format"
+
+Of a message only those headers are asked for that some binding compares.
 """
 
 from decimal import Decimal
@@ -41,9 +43,11 @@ class _Criterion:
         self.value = _comparable(value)
 
     def is_met_by(self, headers: dict[str, object]) -> bool:
-        if self.name not in headers:
-            return False
-        return self.is_presence or _comparable(headers[self.name]) == self.value
+        """Whether the headers, made comparable, have it."""
+        if self.is_presence:
+            return self.name in headers
+        # The value of a criterion that has one is not None.
+        return headers.get(self.name) == self.value
 
 
 @final
@@ -115,6 +119,11 @@ class HeadersTable(BindingTable):
     def __init__(self, arguments: dict[str, object]) -> None:
         super().__init__(arguments)
         self.asks_message = True
+        self.asks_only_headers = True
+        # The headers that are compared, by the octets of their names, and by how many
+        # criteria.
+        self._names: dict[bytes, str] = {}
+        self._name_counts: dict[str, int] = {}
         self._rules: dict[Binding, _Rule] = {}
         self._waiting: dict[str, _Waiting] = {}
         self._unconditional: dict[Binding, Target] = {}
@@ -122,6 +131,8 @@ class HeadersTable(BindingTable):
     def add(self, binding: Binding, target: Target) -> None:
         rule = _Rule(binding, target)
         self._rules[binding] = rule
+        for criterion in rule.criteria:
+            self._note_name(criterion.name)
         if rule.needs_all and rule.criteria:
             rule.awaited = [self._least_awaited(rule.criteria)]
         for criterion in rule.awaited:
@@ -134,24 +145,45 @@ class HeadersTable(BindingTable):
 
     def remove(self, binding: Binding) -> None:
         self._unconditional.pop(binding, None)
-        for criterion in self._rules.pop(binding).awaited:
+        rule = self._rules.pop(binding)
+        for criterion in rule.criteria:
+            self._forget_name(criterion.name)
+        for criterion in rule.awaited:
             waiting = self._waiting[criterion.name]
             waiting.remove(criterion, binding)
             if waiting.is_empty():
                 del self._waiting[criterion.name]
 
     def match(self, routable: Routable, found: list[Target]) -> None:
-        headers = routable.headers()
         found.extend(self._unconditional.values())
+        if not self._names:
+            return
+        headers: dict[str, object] = {}
+        for name, value in routable.headers_among(self._names).items():
+            if name in self._name_counts:
+                headers[name] = _comparable(value)
         for name, value in headers.items():
             waiting = self._waiting.get(name)
             if waiting is None:
                 continue
-            _append_met(waiting.by_presence, headers, found)
+            if waiting.by_presence:
+                _append_met(waiting.by_presence, headers, found)
             if waiting.by_value:
-                same_value = waiting.by_value.get(_comparable(value))
+                same_value = waiting.by_value.get(value)
                 if same_value is not None:
                     _append_met(same_value, headers, found)
+
+    def _note_name(self, name: str) -> None:
+        count = self._name_counts.get(name, 0)
+        if not count:
+            self._names[_octets(name)] = name
+        self._name_counts[name] = count + 1
+
+    def _forget_name(self, name: str) -> None:
+        self._name_counts[name] -= 1
+        if not self._name_counts[name]:
+            del self._name_counts[name]
+            del self._names[_octets(name)]
 
     def _least_awaited(self, criteria: list[_Criterion]) -> _Criterion:
         """Return the criterion under which the fewest rules wait."""
@@ -170,6 +202,10 @@ def _append_met(
     for rule in rules.values():
         if rule.is_met_by(headers):
             found.append(rule.target)
+
+
+def _octets(name: str) -> bytes:
+    return name.encode("utf-8", "surrogateescape")
 
 
 def _mode_of(binding: Binding) -> str:

@@ -43,16 +43,29 @@ class Resolution(Generic[D]):
     """Where a message goes, in the order of the first match.
 
     `asks_message` says that it depends on more than the routing keys, because of an
-    exchange on the way: it holds for this message only.
+    exchange on the way: it holds for this message only. `asks_only_headers` says that
+    it holds for every message with these keys and this header table.
     """
 
-    __slots__ = ("_first", "_generations", "_others", "asks_message", "destinations")
+    __slots__ = (
+        "_first",
+        "_generations",
+        "_others",
+        "asks_message",
+        "asks_only_headers",
+        "destinations",
+    )
 
-    def __init__(
-        self, destinations: list[D], crossed: list[Exchange], asks_message: bool
-    ) -> None:
+    def __init__(self, destinations: list[D], crossed: list[Exchange]) -> None:
         self.destinations = destinations
-        self.asks_message = asks_message
+        self.asks_message = False
+        self.asks_only_headers = False
+        asks_more = False
+        for exchange in crossed:
+            if exchange.table.asks_message:
+                self.asks_message = True
+                asks_more = asks_more or not exchange.table.asks_only_headers
+        self.asks_only_headers = self.asks_message and not asks_more
         self._first = crossed[0]
         self._others: list[Exchange] | None = None
         if len(crossed) > 1:

@@ -29,6 +29,14 @@ class Routable:
         """The header table of the message."""
         return {}
 
+    def headers_among(self, names: dict[bytes, str]) -> dict[str, object]:
+        """The headers that have one of these names; others may be there as well.
+
+        `names` maps the octets of each name (UTF-8, surrogate escapes undone) to it, so
+        that whoever has the table in octets need not decode what nobody asks for.
+        """
+        return self.headers()
+
     def property_text(self, name: str) -> bytes | None:
         """A property by its name (`message_id`, ...) as text; None without it."""
         return None

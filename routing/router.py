@@ -221,10 +221,8 @@ class Router(Generic[D]):
         first.seen_in = self._walk
         crossed = [first]
         destinations: list[D] = []
-        asks_message = False
         # The list grows while it is walked: that is the breadth-first queue.
         for here in crossed:
-            asks_message = asks_message or here.table.asks_message
             for target in self._next(here, routable):
                 if target.seen_in == self._walk:
                     continue
@@ -233,7 +231,7 @@ class Router(Generic[D]):
                     crossed.append(target)
                 else:
                     destinations.append(cast(D, cast(Destination, target).value))
-        return Resolution(destinations, crossed, asks_message)
+        return Resolution(destinations, crossed)
 
     def _next(self, exchange: Exchange, routable: Routable) -> list[Target]:
         """Return where an exchange sends a message, itself or by its alternate."""

@@ -202,6 +202,8 @@ class Publishing(DurabilityWaiter, Answerer):
             # The topology changed while the body came in.
             route = self._session.find_route(route.address[:-1])
         facts = walk_properties(header, HEAD_SIZE, len(header) - 1)
+        if route.asks_headers:
+            route = self._session.find_way(route, header, HEAD_SIZE)
         if self._body_size > FRAMED_BODY_SIZE_MAX:
             body = bytes(received)
             self.publish(route, self._mandatory, header, body, facts, now_ms)

@@ -202,6 +202,22 @@ def decode_walked_table(data: bytes, start: i64, end: i64) -> Table:
     return table
 
 
+def decode_among(data: bytes, start: i64, end: i64, names: dict[bytes, str]) -> Table:
+    """Return of a walked table the entries whose keys are among `names`.
+
+    `names` maps the octets of a key to the key. What has another key is not decoded.
+    """
+    table: Table = {}
+    position = start
+    while position < end:
+        value = position + 1 + i64(data[position])
+        key = names.get(data[position + 1 : value])
+        if key is not None and key not in table:
+            table[key] = _decode_value(data, value)
+        position = _walked_end(data, value)
+    return table
+
+
 def decode_timestamp(data: bytes, start: i64) -> datetime | int:
     """Return the 64-bit seconds at `start` as a datetime, or as they are if too big."""
     seconds = int.from_bytes(data[start : start + 8], "big")

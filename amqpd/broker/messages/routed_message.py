@@ -1,7 +1,8 @@
 """A message on its way through the exchanges: what they may ask of it.
 
 Nothing is decoded before an exchange asks, and then once. A recent history keeps these
-objects, and whoever binds to it gets their messages.
+objects, and whoever binds to it gets their messages. `RoutedHeaders` stands for all
+messages that have the same keys and the same header table.
 """
 
 from typing import final
@@ -11,7 +12,14 @@ from mypy_extensions import i64
 from amqpd.broker.messages.delay import delay_of
 from amqpd.broker.messages.message import Message
 from amqpd.wire.frames import HEAD_SIZE
-from amqpd.wire.properties import HAS_DELAY, HAS_HEADERS, headers, named_text
+from amqpd.wire.properties import (
+    HAS_DELAY,
+    HAS_HEADERS,
+    headers,
+    headers_place,
+    named_text,
+)
+from amqpd.wire.tables import decode_among, decode_walked_table
 from routing.routable import Routable
 
 
@@ -34,6 +42,14 @@ class RoutedMessage(Routable):
                 self._headers = {}
         return self._headers
 
+    def headers_among(self, names: dict[bytes, str]) -> dict[str, object]:
+        """The headers that have one of these names."""
+        if self._headers is not None:
+            return self._headers
+        content = self.message.content
+        start, end = headers_place(content, HEAD_SIZE)
+        return decode_among(content, start, end, names)
+
     def now_ms(self) -> i64:
         """When it was published."""
         return self.message.enqueued_ms
@@ -46,3 +62,22 @@ class RoutedMessage(Routable):
     def property_text(self, name: str) -> bytes | None:
         """A property as text, None without it."""
         return named_text(self.message.content, HEAD_SIZE, name)
+
+
+@final
+class RoutedHeaders(Routable):
+    """Routing keys and the octets of a header table, which have been walked."""
+
+    def __init__(self, keys: list[bytes], data: bytes, start: i64, end: i64) -> None:
+        super().__init__(keys)
+        self._data = data
+        self._start: i64 = start
+        self._end: i64 = end
+
+    def headers(self) -> dict[str, object]:
+        """The header table, decoded."""
+        return decode_walked_table(self._data, self._start, self._end)
+
+    def headers_among(self, names: dict[bytes, str]) -> dict[str, object]:
+        """The headers that have one of these names."""
+        return decode_among(self._data, self._start, self._end, names)

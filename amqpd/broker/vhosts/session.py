@@ -8,17 +8,20 @@ looks there first, so what is here runs once per route and not once per message.
 
 from typing import Final, final
 
+from mypy_extensions import i64
+
 from amqpd.auth.permissions import PermissionTable
 from amqpd.auth.users import User
 from amqpd.broker.clients.admission import Admission
 from amqpd.broker.errors import AccessRefused
 from amqpd.broker.exchange import TOPIC, exchange_resource, no_exchange
 from amqpd.broker.messages.message import Message
-from amqpd.broker.messages.routed_message import RoutedMessage
+from amqpd.broker.messages.routed_message import RoutedHeaders, RoutedMessage
 from amqpd.broker.queues.queue import Queue
 from amqpd.broker.vhosts.access import Access
 from amqpd.broker.vhosts.routes import Route
 from amqpd.broker.vhosts.vhost import VirtualHost
+from amqpd.wire.properties import headers_place
 from routing.routable import Routable
 
 # What stands behind exchange and routing key in the octets of a delivery.
@@ -70,16 +73,36 @@ class Session(Access):
             queues = [] if queue is None else [queue]
             route = Route(raw + FRAME_END, name, queues, None)
             if self.vhost.firehose is not None:
-                route.asks_message = True
+                route.ask_each_message()
             if queue is None:
                 return route
         else:
             resolution = self.vhost.router.resolve(name, Routable([key]))
             route = Route(raw + FRAME_END, name, resolution.destinations, resolution)
             if self.vhost.firehose is not None:
-                route.asks_message = True
+                route.ask_each_message()
         routes.remember(raw, route)
         return route
+
+    def find_way(self, route: Route, data: bytes, start: i64) -> Route:
+        """Return the way of a message by a current route that asks for its headers.
+
+        The payload of its content header begins at `start` and has been walked. Tables
+        that are alike in their octets have one way, which is remembered.
+        """
+        table, end = headers_place(data, start)
+        raw = route.address + data[table:end]
+        way = self.routes.ways.get(raw)
+        if way is not None and way.is_current():
+            return way
+        address, name = route.address, route.exchange_name
+        _, key = _names(address[:-1])
+        asking = RoutedHeaders([key], data, table, end)
+        resolution = self.vhost.router.resolve(name, asking)
+        way = Route(address, name, resolution.destinations, resolution)
+        way.note_headers_asked()
+        self.routes.remember_way(raw, way)
+        return way
 
     def refresh_routes(self) -> None:
         """Forget remembered routes if anybody's rights have changed since."""
