@@ -2,7 +2,7 @@
 
 A publish that takes a remembered way must be refused, or reach the queues, exactly like
 one that finds its way at that moment: whatever is declared, deleted, bound, allowed or
-forbidden in between, and by whomever.
+forbidden in between, and by whomever. With headers as without.
 """
 
 import tempfile
@@ -14,9 +14,14 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
 from amqpd.auth.permissions import Permission, TopicPermission
 from amqpd.broker.errors import AmqpError
+from amqpd.broker.messages.message import Message
 from amqpd.broker.queues.queue import Queue
 from amqpd.broker.vhosts.routes import RouteCache
 from amqpd.broker.vhosts.session import Session
+from amqpd.wire.frames import HEAD_SIZE
+from amqpd.wire.properties import walk_properties
+from amqpd.wire.tables import Table, encode_table
+from tests.support.content import header_frame, with_headers
 from tests.support.control_plane import ControlPlane
 
 TYPES = ["direct", "fanout", "topic", "headers", "x-consistent-hash", "x-modulus-hash"]
@@ -26,6 +31,7 @@ queues = st.sampled_from(["1", "2", "a"])
 keys = st.sampled_from(["1", "2", "a"])
 patterns = st.sampled_from(["", "^A", "[AB]", ".*", "default"])
 topic_patterns = st.sampled_from(["", "^1", ".*"])
+headers = st.dictionaries(st.sampled_from(["h", "i"]), st.sampled_from([1, "1"]))
 alternates = st.sampled_from([None, "", "A", "B", "C"])
 
 
@@ -62,23 +68,35 @@ class RoutesMachine(RuleBasedStateMachine):
     def delete_queue(self, name: str) -> None:
         self.plane.delete_queue(self.guest, name)
 
-    @rule(source=exchanges, destination=st.one_of(queues, exchanges), key=keys)
-    def bind(self, source: str, destination: str, key: str) -> None:
+    @rule(
+        source=exchanges,
+        destination=st.one_of(queues, exchanges),
+        key=keys,
+        table=headers,
+    )
+    def bind(self, source: str, destination: str, key: str, table: Table) -> None:
         self.plane.bind(
             self.guest,
             source,
             destination,
             key.encode(),
+            table=table,
             to_exchange=destination.isupper(),
         )
 
-    @rule(source=exchanges, destination=st.one_of(queues, exchanges), key=keys)
-    def unbind(self, source: str, destination: str, key: str) -> None:
+    @rule(
+        source=exchanges,
+        destination=st.one_of(queues, exchanges),
+        key=keys,
+        table=headers,
+    )
+    def unbind(self, source: str, destination: str, key: str, table: Table) -> None:
         self.plane.unbind(
             self.guest,
             source,
             destination,
             key.encode(),
+            table=table,
             to_exchange=destination.isupper(),
         )
 
@@ -100,14 +118,23 @@ class RoutesMachine(RuleBasedStateMachine):
     def allow_all_topics(self, exchange: str) -> None:
         self.plane.broker.permissions.remove_topic("joe", "/", exchange)
 
-    @rule(exchange=st.one_of(st.just(""), exchanges), key=keys, by_joe=st.booleans())
-    def publish(self, exchange: str, key: str, by_joe: bool) -> None:
+    @rule(
+        exchange=st.one_of(st.just(""), exchanges),
+        key=keys,
+        table=headers,
+        by_joe=st.booleans(),
+    )
+    def publish(self, exchange: str, key: str, table: Table, by_joe: bool) -> None:
         raw = bytes([len(exchange)]) + exchange.encode() + b"\x01" + key.encode()
         session = self.joe if by_joe else self.guest
-        assert remembered(session, raw) == found_anew(session, raw)
+        content = header_frame(0, with_headers(encode_table(table)))
+        assert remembered(session, raw, content) == found_anew(session, raw, content)
 
 
-def remembered(session: Session, raw: bytes) -> tuple[list[Queue], bool] | str:
+Found = tuple[list[Queue], bool] | str
+
+
+def remembered(session: Session, raw: bytes, content: bytes) -> Found:
     """Go the way of basic.publish: look into the cache first."""
     session.refresh_routes()
     table = session.routes.by_name if raw[0] else session.routes.by_default
@@ -117,11 +144,13 @@ def remembered(session: Session, raw: bytes) -> tuple[list[Queue], bool] | str:
             route = session.find_route(raw)
         except AmqpError as error:
             return error.text
+    if route.asks_headers:
+        route = session.find_way(route, content, HEAD_SIZE)
     return route.queues, route.asks_message
 
 
-def found_anew(session: Session, raw: bytes) -> tuple[list[Queue], bool] | str:
-    """Find the way without remembering anything."""
+def found_anew(session: Session, raw: bytes, content: bytes) -> Found:
+    """Ask the message itself, without remembering anything."""
     cache = session.routes
     session.routes = RouteCache()
     try:
@@ -130,7 +159,11 @@ def found_anew(session: Session, raw: bytes) -> tuple[list[Queue], bool] | str:
         return error.text
     finally:
         session.routes = cache
-    return route.queues, route.asks_message
+    if not route.asks_headers:
+        return route.queues, route.asks_message
+    facts = walk_properties(content, HEAD_SIZE, len(content) - 1)
+    message = Message(raw + b"\xce", content, None, facts, 0)
+    return session.route_message(message, []), False
 
 
 TestRoutes = RoutesMachine.TestCase

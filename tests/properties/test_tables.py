@@ -7,7 +7,13 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from amqpd.wire.errors import SyntaxMalformed
-from amqpd.wire.tables import Table, decode_table, encode_table, walk_table
+from amqpd.wire.tables import (
+    Table,
+    decode_among,
+    decode_table,
+    encode_table,
+    walk_table,
+)
 
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
 scalars = st.one_of(
@@ -74,3 +80,18 @@ def test_walking_and_decoding_agree_about_damaged_tables(
         octets[place] = data.draw(st.integers(0, 255))
     damaged = bytes(octets[: data.draw(st.integers(0, len(octets)))])
     assert is_table(damaged) == decodes(damaged)
+
+
+@given(tables, st.lists(texts, max_size=3), st.binary(max_size=5))
+def test_what_is_decoded_among_names_is_that_part_of_the_table(
+    table: Table, more: list[str], around: bytes
+) -> None:
+    names = dict.fromkeys([*list(table)[::2], *more])
+    octets = encode_table(table)
+    found = decode_among(
+        around + octets + around,
+        len(around),
+        len(around) + len(octets),
+        {name.encode(): name for name in names},
+    )
+    assert found == {name: value for name, value in table.items() if name in names}

@@ -7,6 +7,7 @@ import pytest
 
 from routing.errors import BindingInvalid, BindingTypeInvalid
 from routing.headers import HeadersTable
+from routing.routable import Routable
 from tests.support.routing import NamedTable
 
 
@@ -97,8 +98,39 @@ def test_values_are_equal_only_within_their_type(left: int, right: int) -> None:
     assert matches(arguments, headers) == (left == right)
 
 
-def test_the_answer_depends_on_the_message() -> None:
+def test_the_answer_depends_on_the_headers_of_the_message() -> None:
     assert HeadersTable({}).asks_message
+    assert HeadersTable({}).asks_only_headers
+
+
+class Asked(Routable):
+    """Keeps the names that it was asked for."""
+
+    def __init__(self, table: dict[str, object]) -> None:
+        super().__init__([b""])
+        self.table = table
+        self.names: list[dict[bytes, str]] = []
+
+    def headers_among(self, names: dict[bytes, str]) -> dict[str, object]:
+        self.names.append(dict(names))
+        return {name: self.table[name] for name in names.values() if name in self.table}
+
+
+def test_only_headers_that_a_binding_compares_are_asked_for() -> None:
+    table = NamedTable(HeadersTable({}))
+    first = table.add("q", arguments={"a": 1, "é": 2, "x-match": "all"})
+    second = table.add("r", arguments={"a": 1, "x-b": 1})
+    asked = Asked({"a": 1, "é": 2})
+    assert table.route(asked) == ["q", "r"]
+    table.table.remove(first)
+    assert table.route(asked) == ["r"]
+    table.table.remove(second)
+    assert table.route(asked) == []
+    assert asked.names == [{b"a": "a", "é".encode(): "é"}, {b"a": "a"}]
+
+
+def test_headers_that_nobody_asked_for_do_no_harm() -> None:
+    assert matches({"a": 1}, {"a": 1, "b": [object()]})
 
 
 def test_tables_are_equal_in_any_order() -> None:

@@ -104,7 +104,21 @@ def test_a_walk_that_crosses_a_headers_exchange_asks_the_message() -> None:
     made.add_exchange("H", "headers", None, {})
     made.bind(Binding("B", "H", True, b"k", {}, b""))
     assert resolve(made).asks_message
-    assert not made.resolve("A", Routable([b"other"])).asks_message
+    assert resolve(made).asks_only_headers
+    other = made.resolve("A", Routable([b"other"]))
+    assert not other.asks_message
+    assert not other.asks_only_headers
+
+
+def test_a_walk_that_crosses_dice_as_well_asks_more_than_headers() -> None:
+    made = router()
+    made.add_exchange("H", "headers", None, {})
+    made.bind(Binding("A", "H", True, b"k", {}, b""))
+    made.add_exchange("R", "x-random", None, {})
+    made.bind(Binding("H", "R", True, b"", {}, b""))
+    for found in (made.resolve("H", Routable([b"k"])), resolve(made)):
+        assert found.asks_message
+        assert not found.asks_only_headers
 
 
 # -- alternate exchanges

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from pamqp import commands
 
+from amqpd.wire.tables import encode_table
 from tests.support.connection_pair import Bench, ConnectionPair, contents, method
 from tests.support.content import (
     PERSISTENT_PROPERTIES,
@@ -13,6 +14,7 @@ from tests.support.content import (
     publish,
     publish_frame,
     short_string,
+    with_headers,
 )
 from tests.support.raw_client import connection_closed
 
@@ -190,3 +192,105 @@ def test_a_heartbeat_between_two_publishes_changes_nothing(
     same = publish("q", b"x")
     pair.send(same, frame(8, 0, b""), same)
     assert [body for _, _, body in delivered(consumer)] == [b"x", b"x"]
+
+
+# -- by headers
+
+
+def by_headers(body: bytes, frame_size: int = 131064, **table: int) -> bytes:
+    properties = with_headers(encode_table(dict(table)))
+    return publish("k", body, "amq.headers", properties, frame_size=frame_size)
+
+
+def binding(queue: str, **table: int) -> commands.Queue.Bind:
+    return commands.Queue.Bind(
+        queue=queue, exchange="amq.headers", routing_key="", arguments=dict(table)
+    )
+
+
+def told(consumer: ConnectionPair) -> list[tuple[str, bytes]]:
+    return [(tag, body) for tag, _, body in delivered(consumer)]
+
+
+def test_each_message_goes_where_its_headers_lead(
+    pair: ConnectionPair, consumer: ConnectionPair
+) -> None:
+    pair.call(1, binding("q", a=1), commands.Queue.BindOk)
+    pair.call(1, binding("r", a=2), commands.Queue.BindOk)
+    numbers = [1, 1, 2, 1, 3, 2, 2]
+    pair.send(*[by_headers(b"%d" % number, a=number) for number in numbers])
+    to = {1: "q", 2: "r"}
+    expected = [(to[one], b"%d" % one) for one in numbers if one in to]
+    assert sorted(told(consumer)) == sorted(expected)
+
+
+def test_a_binding_between_two_messages_with_the_same_headers_holds_at_once(
+    pair: ConnectionPair, consumer: ConnectionPair
+) -> None:
+    same = by_headers(b"x", a=1)
+    pair.send(same, same, method(1, binding("q", a=1)), same, same)
+    pair.send(method(1, binding("r", a=1)), same)
+    assert told(consumer) == [("q", b"x")] * 3 + [("r", b"x")]
+
+
+def test_a_message_without_headers_has_a_way_too(
+    pair: ConnectionPair, consumer: ConnectionPair
+) -> None:
+    pair.call(1, binding("q", a=1), commands.Queue.BindOk)
+    pair.call(1, binding("r"), commands.Queue.BindOk)
+    bare = publish("k", b"x", "amq.headers")
+    pair.send(bare, by_headers(b"y", a=1), bare)
+    expected = [("q", b"y"), ("r", b"x"), ("r", b"x"), ("r", b"y")]
+    assert sorted(told(consumer)) == expected
+
+
+def test_content_that_comes_in_pieces_goes_where_its_headers_lead(
+    pair: ConnectionPair, consumer: ConnectionPair
+) -> None:
+    pair.call(1, binding("q", a=1), commands.Queue.BindOk)
+    for number in (1, 2):
+        pair.send(by_headers(b"hello", 2, a=number), by_headers(bytes(70000), a=number))
+    assert told(consumer) == [("q", b"hello"), ("q", bytes(70000))]
+
+
+def test_a_message_that_nobody_asked_for_by_its_headers_is_returned(
+    pair: ConnectionPair, consumer: ConnectionPair
+) -> None:
+    pair.call(1, binding("q", a=1), commands.Queue.BindOk)
+    tables = [encode_table({"a": number}) for number in (1, 2, 2, 1)]
+    pair.send(
+        *[
+            publish("k", b"x", "amq.headers", with_headers(table), mandatory=True)
+            for table in tables
+        ]
+    )
+    assert len(contents(pair.take(), commands.Basic.Return)) == 2
+    assert told(consumer) == [("q", b"x")] * 2
+
+
+def test_what_is_published_by_headers_in_a_transaction_waits_for_its_end(
+    pair: ConnectionPair, consumer: ConnectionPair
+) -> None:
+    pair.call(1, binding("q", a=1), commands.Queue.BindOk)
+    pair.call(1, commands.Tx.Select(), commands.Tx.SelectOk)
+    pair.send(*[by_headers(b"x", a=number) for number in (1, 2, 1)])
+    assert told(consumer) == []
+    pair.call(1, commands.Tx.Commit(), commands.Tx.CommitOk)
+    assert told(consumer) == [("q", b"x")] * 2
+
+
+# -- long headers
+
+
+@pytest.mark.parametrize("size", [60, 70, 80, 90, 1000, 4000, 4100])
+@pytest.mark.parametrize("part", [0, 0.5, 1])
+def test_a_difference_anywhere_in_a_long_header_is_seen(
+    pair: ConnectionPair, consumer: ConnectionPair, size: int, part: float
+) -> None:
+    text = bytearray(b"a" * size)
+    same = with_headers(b"\x01hS" + size.to_bytes(4, "big") + text)
+    text[round(part * (size - 1))] = ord("b")
+    other = with_headers(b"\x01hS" + size.to_bytes(4, "big") + text)
+    sent = [same, same, same, other, same, other, other, other]
+    pair.send(*[publish("q", b"x", properties=properties) for properties in sent])
+    assert [properties for _, properties, _ in delivered(consumer)] == sent

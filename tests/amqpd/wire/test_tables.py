@@ -9,6 +9,7 @@ from amqpd.wire.errors import SyntaxMalformed
 from amqpd.wire.tables import (
     DEPTH_MAX,
     Table,
+    decode_among,
     decode_table,
     encode_table,
     find_value,
@@ -117,6 +118,11 @@ def test_the_first_of_two_equal_keys_wins() -> None:
     raw = b"\x01kb\x01\x01kt\x01"
     assert decode_table(raw) == {"k": 1}
     assert type_name_in(raw, "k") == "byte"
+
+
+def test_the_first_of_two_equal_keys_wins_among_names_too() -> None:
+    data = b"\x01at\x01\x01bt\x01\x01at\x00"
+    assert decode_among(data, 0, len(data), {b"a": "a"}) == {"a": True}
 
 
 def test_a_key_that_is_not_utf8_survives() -> None:

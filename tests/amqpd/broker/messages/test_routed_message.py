@@ -1,7 +1,7 @@
 """What exchanges may ask of a message."""
 
 from amqpd.broker.messages.message import Message
-from amqpd.broker.messages.routed_message import RoutedMessage
+from amqpd.broker.messages.routed_message import RoutedHeaders, RoutedMessage
 from amqpd.wire.properties import walk_properties
 from tests.support.content import content_of, short_string, string_array, with_headers
 
@@ -34,3 +34,25 @@ def test_properties_are_read_by_name() -> None:
     message = routed(b"\x00\x80" + short_string("m1"))
     assert message.property_text("message_id") == b"m1"
     assert message.property_text("correlation_id") is None
+
+
+def test_only_the_headers_that_are_asked_for_are_decoded() -> None:
+    properties = with_headers(string_array("a", "1") + string_array("b", "2"))
+    names = {b"b": "b", b"c": "c"}
+    assert routed(properties).headers_among(names) == {"b": ["2"]}
+    assert routed(b"\x00\x00").headers_among(names) == {}
+
+
+def test_headers_that_are_decoded_are_not_decoded_again() -> None:
+    message = routed(with_headers(string_array("a", "1")))
+    assert message.headers() is message.headers_among({b"a": "a"})
+
+
+def test_a_header_table_stands_for_every_message_that_has_it() -> None:
+    table = string_array("a", "1") + string_array("b", "2")
+    data = b"\xff" + table + b"\xff"
+    asking = RoutedHeaders([b"k"], data, 1, 1 + len(table))
+    assert not asking.is_message
+    assert asking.keys == [b"k"]
+    assert asking.headers() == {"a": ["1"], "b": ["2"]}
+    assert asking.headers_among({b"a": "a"}) == {"a": ["1"]}

@@ -4,7 +4,14 @@ import pytest
 from pamqp import commands
 
 from amqpd.broker.queues.queue import Queue
-from amqpd.broker.vhosts.routes import ENTRIES_MAX, Route, RouteCache
+from amqpd.broker.vhosts.routes import (
+    ENTRIES_MAX,
+    WAY_COST,
+    WAY_KEY_SIZE_MAX,
+    WAYS_SIZE_MAX,
+    Route,
+    RouteCache,
+)
 from routing.binding import Binding
 from routing.routable import Routable
 from routing.router import Router
@@ -48,9 +55,85 @@ def test_a_route_by_an_exchange_is_current_until_its_bindings_change(
     resolution = router.resolve("x", Routable([b"k"]))
     found = Route(TO_EXCHANGE + b"\xce", "x", resolution.destinations, resolution)
     assert found.asks_message is (kind == "headers")
+    assert found.asks_headers is (kind == "headers")
     assert found.is_current()
     router.bind(Binding("x", "q", False, b"k", {}, b""))
     assert not found.is_current()
+
+
+def by_headers(queue: Queue, then: str = "fanout") -> Route:
+    """A route by a headers exchange, and another one behind it."""
+    router: Router[Queue] = Router()
+    router.add_exchange("x", "headers", None, {})
+    router.add_exchange("y", then, None, {})
+    router.add_destination("q", queue)
+    router.bind(Binding("x", "y", True, b"", {}, b""))
+    resolution = router.resolve("x", Routable([b"k"]))
+    return Route(TO_EXCHANGE + b"\xce", "x", resolution.destinations, resolution)
+
+
+def test_headers_are_all_that_some_routes_ask_for(queue: Queue) -> None:
+    found = by_headers(queue)
+    found.note_headers_asked()
+    assert not found.asks_message
+    assert not found.asks_headers
+
+
+def test_the_headers_are_not_enough_for_what_asks_more(queue: Queue) -> None:
+    found = by_headers(queue, "x-random")
+    assert not found.asks_headers
+    found.note_headers_asked()
+    assert found.asks_message
+
+
+def test_a_route_that_is_to_ask_each_message_does_not_stop_at_headers(
+    queue: Queue,
+) -> None:
+    for found in (by_headers(queue), route(queue)):
+        found.ask_each_message()
+        assert found.asks_message
+        assert not found.asks_headers
+
+
+def test_ways_are_kept_until_they_take_too_much_memory(queue: Queue) -> None:
+    cache = RouteCache()
+    way = route(queue)
+    size = int(4 + WAY_COST + 8)
+    for at in range(int(WAYS_SIZE_MAX) // size):
+        cache.remember_way(at.to_bytes(4, "big"), way)
+    assert len(cache.ways) == WAYS_SIZE_MAX // size
+    cache.remember_way(b"last", way)
+    assert cache.ways == {b"last": way}
+    cache.remember_way(b"next", way)
+    assert cache.ways == {b"last": way, b"next": way}
+
+
+def test_ways_that_lead_to_many_queues_weigh_more(queue: Queue) -> None:
+    cache = RouteCache()
+    wide = Route(TO_QUEUE + b"\xce", "", [queue] * 1000, None)
+    for at in range(200):
+        cache.remember_way(at.to_bytes(4, "big"), wide)
+    assert len(cache.ways) < WAYS_SIZE_MAX // 8000
+
+
+def test_a_large_table_drives_nothing_out(queue: Queue) -> None:
+    cache = RouteCache()
+    cache.remember_way(bytes(WAY_KEY_SIZE_MAX + 1), route(queue))
+    assert cache.ways == {}
+    cache.remember_way(bytes(WAY_KEY_SIZE_MAX), route(queue))
+    assert len(cache.ways) == 1
+
+
+def test_clearing_forgets_ways_and_what_they_weigh(queue: Queue) -> None:
+    cache = RouteCache()
+    way = route(queue)
+    count = int(WAYS_SIZE_MAX) // int(4 + WAY_COST + 8)
+    for _ in range(2):
+        for at in range(count):
+            cache.remember_way(at.to_bytes(4, "big"), way)
+        assert len(cache.ways) == count
+        cache.clear()
+        assert cache.ways == {}
 
 
 def test_routes_by_default_and_by_name_are_kept_apart(queue: Queue) -> None:

@@ -7,6 +7,9 @@ import pytest
 from amqpd.auth.permissions import Permission, TopicPermission
 from amqpd.broker.errors import AccessRefused, NotFound, ResourceLocked
 from amqpd.broker.messages.message import Message
+from amqpd.broker.vhosts.routes import Route
+from amqpd.broker.vhosts.session import Session
+from amqpd.wire.frames import HEAD_SIZE
 from amqpd.wire.properties import walk_properties
 from amqpd.wire.tables import Table, encode_table
 from tests.support.content import header_frame, with_headers
@@ -145,6 +148,73 @@ def test_a_route_that_asks_the_message_is_found_per_message(
     assert guest.find_route(raw).asks_message
     assert guest.route_message(message(raw, {"a": 1}), []) == [queue]
     assert guest.route_message(message(raw, {"a": 2}), []) == []
+
+
+HEADERS = b"\x0bamq.headers\x00"
+
+
+def way(session: Session, table: Table, raw: bytes = HEADERS) -> Route:
+    """The way of a message with these headers."""
+    route = session.find_route(raw)
+    assert route.asks_headers
+    return session.find_way(route, message(raw, table).content, HEAD_SIZE)
+
+
+def test_a_way_by_headers_asks_nothing_any_more_and_is_remembered(
+    plane: ControlPlane,
+) -> None:
+    guest = plane.guest()
+    queue = plane.declare_queue(guest, "q").queue
+    plane.bind(guest, "amq.headers", "q", table={"a": 1})
+    found = way(guest, {"a": 1, "id": 7})
+    assert (found.queues, found.exchange_name) == ([queue], "amq.headers")
+    assert (found.address, found.asks_message) == (HEADERS + b"\xce", False)
+    assert way(guest, {"a": 1, "id": 7}) is found
+    assert way(guest, {"a": 1, "id": 8}) is not found
+    assert way(guest, {"a": 2}).queues == []
+    assert way(guest, {}).queues == []
+
+
+def test_a_way_by_headers_holds_until_a_binding_changes(plane: ControlPlane) -> None:
+    guest = plane.guest()
+    one = plane.declare_queue(guest, "one").queue
+    other = plane.declare_queue(guest, "other").queue
+    plane.bind(guest, "amq.headers", "one", table={"a": 1})
+    assert way(guest, {"a": 1}).queues == [one]
+    plane.bind(guest, "amq.headers", "other", table={"a": 1})
+    assert way(guest, {"a": 1}).queues == [one, other]
+    plane.unbind(guest, "amq.headers", "one", table={"a": 1})
+    assert way(guest, {"a": 1}).queues == [other]
+    plane.delete_queue(guest, "other")
+    assert way(guest, {"a": 1}).queues == []
+
+
+def test_the_routing_key_is_part_of_a_way(plane: ControlPlane) -> None:
+    guest = plane.guest()
+    queue = plane.declare_queue(guest, "q").queue
+    plane.bind(guest, "amq.headers", "amq.topic", table={}, to_exchange=True)
+    plane.bind(guest, "amq.topic", "q", b"k")
+    plane.commit()
+    assert way(guest, {"a": 1}, b"\x0bamq.headers\x01k").queues == [queue]
+    assert way(guest, {"a": 1}, b"\x0bamq.headers\x01l").queues == []
+
+
+def test_a_way_that_crosses_more_than_headers_asks_each_message(
+    plane: ControlPlane,
+) -> None:
+    guest = plane.guest()
+    plane.declare_exchange(guest, "random", "x-random")
+    plane.bind(guest, "amq.headers", "random", table={"a": 1}, to_exchange=True)
+    assert way(guest, {"a": 1}).asks_message
+    assert not way(guest, {"a": 2}).asks_message
+
+
+def test_while_the_firehose_is_on_no_way_is_remembered(plane: ControlPlane) -> None:
+    guest = plane.guest()
+    plane.vhost.set_tracing(True)
+    route = guest.find_route(HEADERS)
+    assert route.asks_message
+    assert not route.asks_headers
 
 
 def test_more_keys_reach_more_queues_once(plane: ControlPlane) -> None:
