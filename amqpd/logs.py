@@ -16,6 +16,7 @@ from __future__ import annotations
 import json
 import logging
 import sys
+import time
 from datetime import UTC, datetime
 from typing import Final
 
@@ -30,15 +31,27 @@ _STANDARD: Final = frozenset(logging.makeLogRecord({}).__dict__) | {
 class TextFormatter(logging.Formatter):
     """One line a record, its traceback below it."""
 
-    default_msec_format = "%s.%03d"
-
     def __init__(self) -> None:
         super().__init__("%(asctime)s [%(level)s] %(message)s")
+        # The second that was shown last, and how: thousands of clients that come at
+        # once are told in few of them.
+        self._second = -1
+        self._shown = ""
 
     def format(self, record: logging.LogRecord) -> str:
         """Return the line."""
         record.level = record.levelname.lower()
         return super().format(record)
+
+    def formatTime(  # noqa: N802
+        self, record: logging.LogRecord, datefmt: str | None = None
+    ) -> str:
+        """Return when it was, to the millisecond."""
+        second = int(record.created)
+        if second != self._second:
+            self._second = second
+            self._shown = time.strftime("%Y-%m-%d %H:%M:%S", self.converter(second))
+        return f"{self._shown}.{int(record.msecs):03d}"
 
 
 class JsonFormatter(logging.Formatter):
@@ -67,9 +80,22 @@ def start_logging(level: str, format_name: str) -> None:
     handler.setFormatter(JsonFormatter() if format_name == "json" else TextFormatter())
     root = logging.getLogger()
     root.handlers[:] = [handler]
+    _leave_out_what_is_not_shown()
     set_level(level)
     # asyncio's own news ("Using selector: ...") is about asyncio, not about the broker.
     logging.getLogger("asyncio").setLevel(logging.WARNING)
+
+
+def _leave_out_what_is_not_shown() -> None:
+    """Let records do without what no line of ours has: where they come from.
+
+    File, function, thread and process of each record are half of its price (24 us and
+    11 us), and a client that connects and goes is three records.
+    """
+    logging._srcfile = None
+    logging.logThreads = False
+    logging.logProcesses = False
+    logging.logMultiprocessing = False
 
 
 def set_level(level: str) -> None:

@@ -3,6 +3,7 @@
 import json
 import logging
 import sys
+import time
 
 from amqpd.logs import JsonFormatter, TextFormatter
 
@@ -27,6 +28,19 @@ def test_text_is_time_level_and_message() -> None:
     assert line.endswith(" [info] accepted")
     assert line[10] == " "
     assert line[19] == "."
+
+
+def test_text_shows_the_time_of_each_record_to_the_millisecond() -> None:
+    formatter = TextFormatter()
+    formatter.converter = time.gmtime
+    moments = [1000000000.25, 1000000000.999, 1000000001.0, 1000000000.007]
+    shown = []
+    for moment in moments:
+        milliseconds = round(moment % 1 * 1000)
+        shown.append(
+            formatter.format(record("x", created=moment, msecs=milliseconds)).split()[1]
+        )
+    assert shown == ["01:46:40.250", "01:46:40.999", "01:46:41.000", "01:46:40.007"]
 
 
 def test_text_has_the_traceback_below_the_message() -> None:
