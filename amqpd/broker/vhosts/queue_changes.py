@@ -6,7 +6,6 @@ durable. A deletion is refused before anything happens or takes place; its row g
 first, then the name, the bindings and the messages. The order of checks is RabbitMQ's.
 """
 
-import logging
 from collections.abc import Callable
 from typing import final
 
@@ -18,7 +17,6 @@ from amqpd.broker.arguments import (
     check_same_property,
     check_same_queue_arguments,
     module_name,
-    not_applied,
     priority_level_count,
     queue_type,
     with_default_type,
@@ -39,8 +37,6 @@ from amqpd.broker.vhosts.topology import (
     Topology,
     queue_key,
 )
-
-logger = logging.getLogger(__name__)
 
 QueueDone = Callable[[Queue | AmqpError], None]
 CountDone = Callable[[int | AmqpError], None]
@@ -183,13 +179,6 @@ class DeclareQueue(Operation):
         surroundings.churn.queues_declared += 1
         surroundings.churn.queues_created += 1
         surroundings.events.queue_created(queue, self._access.user.name)
-        ignored = not_applied(properties.arguments.table)
-        if ignored:
-            logger.warning(
-                "%s: arguments accepted but not applied yet: %s",
-                self._topology.queue_resource(self._name),
-                ", ".join(ignored),
-            )
         self._done(queue)
 
     def _check_name(self, is_new: bool) -> None:
@@ -327,7 +316,8 @@ class DeleteQueue(Operation):
     def _check(self, queue: Queue) -> None:
         self._access.check_owner(queue)
         resource = self._topology.queue_resource(queue.name)
-        waits = queue.keeper is not None and queue.keeper.waiting_count()
+        keeper = queue.keeper
+        waits = keeper is not None and keeper.waiting_count() + keeper.held_count
         if self._if_empty and (queue.ready_count or waits):
             raise PreconditionFailed(f"{resource} not empty")
         if self._if_unused and queue.consumer_count:

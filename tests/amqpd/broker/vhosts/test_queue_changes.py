@@ -1,6 +1,5 @@
 """Declaring and deleting queues: the order of checks, the texts, the commits."""
 
-import logging
 from pathlib import Path
 from typing import Any
 
@@ -191,21 +190,6 @@ def test_a_quorum_queue_needs_a_name(plane: ControlPlane) -> None:
     assert outcome.refusal == (
         "406 Cannot declare a server-named queue for type rabbit_quorum_queue"
     )
-
-
-def test_what_is_not_applied_yet_is_logged_by_name(
-    plane: ControlPlane, caplog: pytest.LogCaptureFixture
-) -> None:
-    table: dict[str, object] = {
-        "x-queue-type": "quorum",
-        "x-dead-letter-strategy": "at-most-once",
-    }
-    with caplog.at_level(logging.WARNING):
-        plane.declare_queue(plane.guest(), "q", durable=True, table=table)
-        plane.commit()
-    (text,) = caplog.messages
-    assert text.startswith("queue 'q' in vhost '/': arguments accepted but not applied")
-    assert text.endswith("yet: x-dead-letter-strategy")
 
 
 # -- rights -------------------------------------------------------------------
