@@ -37,6 +37,7 @@ DELAYED_RETRY_TYPE: Final = "x-delayed-retry-type"
 DELAYED_RETRY_MIN: Final = "x-delayed-retry-min"
 DELAYED_RETRY_MAX: Final = "x-delayed-retry-max"
 ALTERNATE_EXCHANGE: Final = "alternate-exchange"
+NAME_PREFIX: Final = "x-name-prefix"
 GROUP_SIZE: Final = "x-quorum-initial-group-size"
 
 # What both types know, in the order in which RabbitMQ compares.
@@ -71,6 +72,16 @@ _QUORUM_ONLY: Final = (
     GROUP_SIZE,
     "x-member-placement-tag",
     "x-consumer-disconnected-timeout",
+)
+# What is compared where a classic queue would do as well, in RabbitMQ's order.
+_OF_EITHER: Final = (
+    DEAD_LETTER_EXCHANGE,
+    DEAD_LETTER_ROUTING_KEY,
+    EXPIRES,
+    MAX_LENGTH,
+    MAX_LENGTH_BYTES,
+    SINGLE_ACTIVE_CONSUMER,
+    MESSAGE_TTL,
 )
 _STREAM_ONLY: Final = (
     "x-max-age",
@@ -145,6 +156,8 @@ _CHOICE_REFUSED: Final[dict[str, str]] = {
 }
 
 PRIORITY_MAX: Final = 255
+# In octets; a name has 255.
+NAME_PREFIX_SIZE_MAX: Final = 64
 QUEUE_VERSIONS: Final = (1, 2)
 # Ten years in milliseconds, RabbitMQ's longest time.
 TIME_MAX_MS: Final = 315_360_000_000
@@ -249,6 +262,32 @@ def check_queue_arguments(arguments: Arguments, resource: str) -> None:
             )
 
 
+def name_prefix(table: dict[str, object]) -> str:
+    """Return how the name is to begin that the broker chooses; empty: its own way."""
+    value = table.get(NAME_PREFIX)
+    return value if isinstance(value, str) else ""
+
+
+def check_name_prefix(arguments: Arguments, resource: str) -> None:
+    """Check how the name is to begin that the broker chooses.
+
+    Raises:
+        PreconditionFailed: it is no text, or too long.
+    """
+    if NAME_PREFIX not in arguments.table:
+        return
+    value = arguments.table[NAME_PREFIX]
+    refusal = ""
+    if not isinstance(value, str):
+        refusal = f"{{unacceptable_type,{arguments.type_name(NAME_PREFIX)}}}"
+    elif len(value.encode("utf-8", "surrogateescape")) > NAME_PREFIX_SIZE_MAX:
+        refusal = f'"name prefix is longer than {NAME_PREFIX_SIZE_MAX} bytes"'
+    if refusal:
+        raise PreconditionFailed(
+            f"invalid arg '{NAME_PREFIX}' for {resource}: {refusal}"
+        )
+
+
 def module_name(kind: str) -> str:
     """How RabbitMQ's texts call a queue type."""
     return f"rabbit_{kind}_queue"
@@ -266,6 +305,16 @@ def check_same_queue_arguments(
     for key in _KNOWN[kind]:
         if key == QUEUE_TYPE and queue_type(received.table) == kind:
             continue
+        check_same_argument(current, received, key, resource)
+
+
+def check_like_quorum(current: Arguments, received: Arguments, resource: str) -> None:
+    """Check the arguments that count if a quorum queue may be taken for a classic one.
+
+    Raises:
+        PreconditionFailed: one of them differs.
+    """
+    for key in _OF_EITHER:
         check_same_argument(current, received, key, resource)
 
 

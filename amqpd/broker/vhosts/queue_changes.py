@@ -10,13 +10,17 @@ from collections.abc import Callable
 from typing import final
 
 from amqpd.broker.arguments import (
+    CLASSIC,
     DEAD_LETTER_EXCHANGE,
     QUORUM,
     Arguments,
+    check_like_quorum,
+    check_name_prefix,
     check_queue_arguments,
     check_same_property,
     check_same_queue_arguments,
     module_name,
+    name_prefix,
     priority_level_count,
     queue_type,
     with_default_type,
@@ -96,7 +100,9 @@ class DeclareQueue(Operation):
         self._is_generated = not name
         self._is_coming = False
         if self._is_generated:
-            name = topology.surroundings.new_name(GENERATED_PREFIX)
+            own = name_prefix(properties.arguments.table)
+            prefix = f"{own}-" if own else GENERATED_PREFIX
+            name = topology.surroundings.new_name(prefix)
         super().__init__({queue_key(name)})
         self._topology = topology
         self._access = access
@@ -188,12 +194,23 @@ class DeclareQueue(Operation):
                 raise PreconditionFailed(
                     f"Cannot declare a server-named queue for type {module_name(kind)}"
                 )
+            arguments = self._properties.arguments
+            check_name_prefix(arguments, self._topology.queue_resource(""))
+            if name_prefix(arguments.table):
+                check_not_reserved("queue", self._name)
         elif is_new:
             check_not_reserved("queue", self._name)
 
     def _check_same(self, queue: Queue) -> None:
         properties = self._properties
         resource = self._topology.queue_resource(self._name)
+        if self._may_be_classic(queue):
+            check_like_quorum(
+                Arguments(queue.arguments, queue.raw_arguments),
+                properties.arguments,
+                resource,
+            )
+            return
         owner = self._access.connection if properties.exclusive else None
         if queue.exclusive_owner is not owner:
             raise locked(queue.name, self._topology.name)
@@ -205,6 +222,14 @@ class DeclareQueue(Operation):
             Arguments(queue.arguments, queue.raw_arguments),
             properties.arguments,
             resource,
+        )
+
+    def _may_be_classic(self, queue: Queue) -> bool:
+        """Whether it is a quorum queue, is taken for a classic one, and may be."""
+        return (
+            self._topology.surroundings.relaxes_quorum_checks
+            and queue_type(queue.arguments) == QUORUM
+            and queue_type(self._properties.arguments.table) == CLASSIC
         )
 
     def _check_new(self) -> None:

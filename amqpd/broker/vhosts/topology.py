@@ -83,6 +83,8 @@ class Surroundings:
         self.ledger = Ledger()
         # Whether what publishers say in x-death is history, as in RabbitMQ 3.
         self.keeps_published_deaths = True
+        # Whether a quorum queue may be declared again as a classic one.
+        self.relaxes_quorum_checks = False
         self._random_octets = random_octets
         self._next_transient_id: i64 = FIRST_TRANSIENT_ID
 
