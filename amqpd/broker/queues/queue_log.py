@@ -165,7 +165,10 @@ class QueueLog:
     def note_returned(
         self, reference: Reference, count: i64, not_before_ms: i64
     ) -> None:
-        """A message came back so often; it is not to be delivered before a time."""
+        """A message came back so often; it is not to be delivered before a time.
+
+        A time below 0 is a mark: it is dead (`rules.held_letters`).
+        """
         if self._durable and reference.message.number >= 0:
             self._store.note_returned(self._id, reference.seq, count, not_before_ms)
 

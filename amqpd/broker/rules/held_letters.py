@@ -119,8 +119,6 @@ class HeldLetters(Waiting, Ringing):
         self._count(letter, 1)
         self._queue.log.note_returned(kept, 0, mark_of(letter))
         self._line.append(letter)
-        if not self._has_place(kept):
-            self._cooling.append(letter)
         self._keep(letter, kept)
         self._cool()
         if self._keeper.held_count <= WINDOW_COUNT:
@@ -305,6 +303,8 @@ class HeldLetters(Waiting, Ringing):
         return self._hot_cost + reference.message.cost <= HOT_COST_MAX
 
     def _keep(self, letter: HeldLetter, reference: Reference) -> None:
+        if not self._has_place(reference):
+            self._cooling.append(letter)
         letter.reference = reference
         self._charge(reference.message.cost)
 
