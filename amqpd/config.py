@@ -86,6 +86,7 @@ class Config:
     prometheus_port: int
     compat_identity: str
     compat_x_death: str
+    compat_relaxed_quorum_checks: bool
     store_segment_size: int
     store_sync: str
     store_sync_interval_ms: int

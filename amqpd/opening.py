@@ -182,6 +182,8 @@ def _open_locked(
         broker.password_algorithm = PASSWORD_ALGORITHMS[config.password_hashing]
         if config.compat_x_death == "drop":
             broker.drop_published_deaths()
+        if config.compat_relaxed_quorum_checks:
+            broker.relax_quorum_checks()
         queue_count = sum(len(vhost.queues) for vhost in broker.vhosts.values())
         message_count = sum(int(queue.count) for queue in opened.queues.values())
         _define(broker, config)

@@ -37,6 +37,9 @@ _SAME: Final = {
     "management.tcp.port": "http.port",
     "max_message_size": "max_message_size",
     "prometheus.tcp.port": "prometheus.port",
+    "quorum_queue.property_equivalence.relaxed_checks_on_redeclaration": (
+        "compat.relaxed_quorum_checks"
+    ),
     "ssl_cert_login_from": "tls.login_from",
     "ssl_cert_login_san_index": "tls.login_san_index",
     "ssl_cert_login_san_type": "tls.login_san_type",

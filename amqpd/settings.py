@@ -299,6 +299,7 @@ SETTINGS: Final = (
     Setting("prometheus.port", Integer(0, 65535), 15692),
     Setting("compat.identity", Choice(("rabbitmq-3.13", "amqpd")), "rabbitmq-3.13"),
     Setting("compat.x_death", Choice(("keep", "drop")), "keep"),
+    Setting("compat.relaxed_quorum_checks", Boolean(), False),
     Setting("store.segment_size", Integer(64 * 1024, 1024 * _MIB), 16 * _MIB),
     Setting("store.sync", Choice(("tick", "always", "off")), "tick"),
     Setting("store.sync_interval_ms", Integer(1, 1000), 25),

@@ -6,7 +6,8 @@ to another type is refused, one that nobody knows is kept and otherwise ignored.
 are those on the wire (`signedint`, `longstr`, ...): all integers are one class, so
 60000 as `I` equals 60000 as `l`. Order and texts of the checks are RabbitMQ's.
 
-What an argument *does* is not known here, but which ones have no effect yet is.
+What an argument *does* is not known here. Those without an effect on one machine, or in
+RabbitMQ 4 (leader locators, in-memory lengths, lazy mode), are checked and compared.
 """
 
 from typing import Final, final
@@ -26,6 +27,7 @@ SINGLE_ACTIVE_CONSUMER: Final = "x-single-active-consumer"
 MAX_PRIORITY: Final = "x-max-priority"
 DEAD_LETTER_EXCHANGE: Final = "x-dead-letter-exchange"
 DEAD_LETTER_ROUTING_KEY: Final = "x-dead-letter-routing-key"
+DEAD_LETTER_STRATEGY: Final = "x-dead-letter-strategy"
 MESSAGE_TTL: Final = "x-message-ttl"
 MAX_LENGTH: Final = "x-max-length"
 MAX_LENGTH_BYTES: Final = "x-max-length-bytes"
@@ -35,6 +37,7 @@ DELAYED_RETRY_TYPE: Final = "x-delayed-retry-type"
 DELAYED_RETRY_MIN: Final = "x-delayed-retry-min"
 DELAYED_RETRY_MAX: Final = "x-delayed-retry-max"
 ALTERNATE_EXCHANGE: Final = "alternate-exchange"
+NAME_PREFIX: Final = "x-name-prefix"
 GROUP_SIZE: Final = "x-quorum-initial-group-size"
 
 # What both types know, in the order in which RabbitMQ compares.
@@ -63,12 +66,22 @@ _CLASSIC_ONLY: Final = (
     "x-queue-master-locator",
 )
 _QUORUM_ONLY: Final = (
-    "x-dead-letter-strategy",
+    DEAD_LETTER_STRATEGY,
     "x-max-in-memory-length",
     "x-max-in-memory-bytes",
     GROUP_SIZE,
     "x-member-placement-tag",
     "x-consumer-disconnected-timeout",
+)
+# What is compared where a classic queue would do as well, in RabbitMQ's order.
+_OF_EITHER: Final = (
+    DEAD_LETTER_EXCHANGE,
+    DEAD_LETTER_ROUTING_KEY,
+    EXPIRES,
+    MAX_LENGTH,
+    MAX_LENGTH_BYTES,
+    SINGLE_ACTIVE_CONSUMER,
+    MESSAGE_TTL,
 )
 _STREAM_ONLY: Final = (
     "x-max-age",
@@ -85,42 +98,6 @@ _FOREIGN: Final[dict[str, tuple[str, ...]]] = {
     CLASSIC: _STREAM_ONLY + _QUORUM_ONLY,
     QUORUM: _STREAM_ONLY + _CLASSIC_ONLY,
 }
-
-# Accepted and without effect by their nature on a single machine, or as in RabbitMQ 4.
-_WITHOUT_EFFECT: Final = frozenset(
-    {
-        QUEUE_TYPE,
-        "x-queue-mode",
-        "x-queue-version",
-        "x-queue-master-locator",
-        "x-queue-leader-locator",
-        GROUP_SIZE,
-        "x-member-placement-tag",
-        "x-max-in-memory-length",
-        "x-max-in-memory-bytes",
-        "x-consumer-disconnected-timeout",
-    }
-)
-
-# What does what it says.
-_APPLIED: Final = frozenset(
-    {
-        EXPIRES,
-        CONSUMER_TIMEOUT,
-        SINGLE_ACTIVE_CONSUMER,
-        MAX_PRIORITY,
-        MESSAGE_TTL,
-        MAX_LENGTH,
-        MAX_LENGTH_BYTES,
-        OVERFLOW,
-        DEAD_LETTER_EXCHANGE,
-        DEAD_LETTER_ROUTING_KEY,
-        DELIVERY_LIMIT,
-        DELAYED_RETRY_TYPE,
-        DELAYED_RETRY_MIN,
-        DELAYED_RETRY_MAX,
-    }
-)
 
 # What a queue is told that compares ids. Who does not know the first means nothing with
 # any of them, so they are not compared.
@@ -153,7 +130,7 @@ _TEXTS: Final = frozenset(
         QUEUE_TYPE,
         "x-queue-leader-locator",
         "x-queue-master-locator",
-        "x-dead-letter-strategy",
+        DEAD_LETTER_STRATEGY,
         "x-member-placement-tag",
         DELAYED_RETRY_TYPE,
         "x-deduplication-header",
@@ -168,17 +145,19 @@ _CHOICES: Final[dict[str, tuple[str, ...]]] = {
         "random",
         "least-leaders",
     ),
-    "x-dead-letter-strategy": ("at-most-once", "at-least-once"),
+    DEAD_LETTER_STRATEGY: ("at-most-once", "at-least-once"),
     DELAYED_RETRY_TYPE: ("disabled", "all", "failed", "returned"),
 }
 _CHOICE_REFUSED: Final[dict[str, str]] = {
     OVERFLOW: "invalid_overflow",
     "x-queue-leader-locator": "invalid_queue_locator_arg",
-    "x-dead-letter-strategy": "invalid_dlx_strategy",
+    DEAD_LETTER_STRATEGY: "invalid_dlx_strategy",
     DELAYED_RETRY_TYPE: "invalid_delayed_retry_type",
 }
 
 PRIORITY_MAX: Final = 255
+# In octets; a name has 255.
+NAME_PREFIX_SIZE_MAX: Final = 64
 QUEUE_VERSIONS: Final = (1, 2)
 # Ten years in milliseconds, RabbitMQ's longest time.
 TIME_MAX_MS: Final = 315_360_000_000
@@ -283,6 +262,32 @@ def check_queue_arguments(arguments: Arguments, resource: str) -> None:
             )
 
 
+def name_prefix(table: dict[str, object]) -> str:
+    """Return how the name is to begin that the broker chooses; empty: its own way."""
+    value = table.get(NAME_PREFIX)
+    return value if isinstance(value, str) else ""
+
+
+def check_name_prefix(arguments: Arguments, resource: str) -> None:
+    """Check how the name is to begin that the broker chooses.
+
+    Raises:
+        PreconditionFailed: it is no text, or too long.
+    """
+    if NAME_PREFIX not in arguments.table:
+        return
+    value = arguments.table[NAME_PREFIX]
+    refusal = ""
+    if not isinstance(value, str):
+        refusal = f"{{unacceptable_type,{arguments.type_name(NAME_PREFIX)}}}"
+    elif len(value.encode("utf-8", "surrogateescape")) > NAME_PREFIX_SIZE_MAX:
+        refusal = f'"name prefix is longer than {NAME_PREFIX_SIZE_MAX} bytes"'
+    if refusal:
+        raise PreconditionFailed(
+            f"invalid arg '{NAME_PREFIX}' for {resource}: {refusal}"
+        )
+
+
 def module_name(kind: str) -> str:
     """How RabbitMQ's texts call a queue type."""
     return f"rabbit_{kind}_queue"
@@ -300,6 +305,16 @@ def check_same_queue_arguments(
     for key in _KNOWN[kind]:
         if key == QUEUE_TYPE and queue_type(received.table) == kind:
             continue
+        check_same_argument(current, received, key, resource)
+
+
+def check_like_quorum(current: Arguments, received: Arguments, resource: str) -> None:
+    """Check the arguments that count if a quorum queue may be taken for a classic one.
+
+    Raises:
+        PreconditionFailed: one of them differs.
+    """
+    for key in _OF_EITHER:
         check_same_argument(current, received, key, resource)
 
 
@@ -342,14 +357,6 @@ def check_same_property(
             f"inequivalent arg '{name}' for {resource}: "
             f"received '{_shown(received)}' but current is '{_shown(current)}'"
         )
-
-
-def not_applied(table: dict[str, object]) -> list[str]:
-    """Name the arguments that are accepted and compared but do nothing yet."""
-    applied = _APPLIED | _WITHOUT_EFFECT
-    return [
-        key for key in _KNOWN[queue_type(table)] if key in table and key not in applied
-    ]
 
 
 def _check_value(arguments: Arguments, key: str, resource: str) -> None:

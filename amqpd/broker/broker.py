@@ -152,6 +152,10 @@ class Broker:
         """Take x-death out of what is published: only the broker writes history."""
         self._surroundings.keeps_published_deaths = False
 
+    def relax_quorum_checks(self) -> None:
+        """Let who declares a quorum queue again take it for a classic one."""
+        self._surroundings.relaxes_quorum_checks = True
+
     # -- at start -------------------------------------------------------------
 
     @property

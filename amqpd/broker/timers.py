@@ -12,7 +12,7 @@ a queue that is polled a thousand times a second costs one entry.
 from heapq import heappop, heappush
 from typing import Final, final
 
-from mypy_extensions import i64, mypyc_attr
+from mypy_extensions import i64, mypyc_attr, trait
 
 NEVER_MS: Final[i64] = 1 << 62
 
@@ -36,6 +36,36 @@ class Timed:
     def on_due(self, now_ms: i64) -> i64:
         """The time has come; return when it is due again, or `NEVER_MS`."""
         raise NotImplementedError
+
+
+@trait
+class Ringing:
+    """Whose clock is to ring at a time that may change."""
+
+    def ring_ms(self) -> i64:
+        """When the clock is to ring; `NEVER_MS`: not."""
+        raise NotImplementedError
+
+    def on_due(self, now_ms: i64) -> i64:
+        """The clock rings; return when it is to ring again."""
+        raise NotImplementedError
+
+
+@final
+class Clock(Timed):
+    """Rings when its owner says; it is started anew when that has become earlier."""
+
+    def __init__(self, owner: Ringing) -> None:
+        super().__init__()
+        self._owner = owner
+
+    def on_start(self, now_ms: i64) -> i64:
+        """The owner has said when."""
+        return self._owner.ring_ms()
+
+    def on_due(self, now_ms: i64) -> i64:
+        """It is time."""
+        return self._owner.on_due(now_ms)
 
 
 @final

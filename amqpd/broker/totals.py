@@ -10,6 +10,7 @@ from mypy_extensions import i64
 
 from amqpd.broker.broker import Broker
 from amqpd.broker.clients.traffic import Traffic
+from amqpd.broker.queues.keeper import held_count_of
 from amqpd.broker.queues.queue import Queue
 
 
@@ -17,13 +18,15 @@ from amqpd.broker.queues.queue import Queue
 class QueueTotals:
     """What all queues hold."""
 
-    __slots__ = ("consumers", "queues", "ready", "unacked")
+    __slots__ = ("consumers", "held", "queues", "ready", "unacked")
 
     def __init__(self) -> None:
         self.queues = 0
         self.consumers: i64 = 0
         self.ready: i64 = 0
         self.unacked: i64 = 0
+        # Dead letters that wait for room elsewhere.
+        self.held: i64 = 0
 
     def add(self, queue: Queue) -> None:
         """Count a queue, too."""
@@ -31,6 +34,7 @@ class QueueTotals:
         self.consumers += queue.consumer_count
         self.ready += queue.ready_count
         self.unacked += queue.unacked_count
+        self.held += held_count_of(queue.keeper)
 
 
 @final

@@ -19,6 +19,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from amqpd.broker.broker import Broker
 from amqpd.broker.clients.connection_facts import ChannelFacts
 from amqpd.broker.clients.connections import OpenConnection
+from amqpd.broker.queues.keeper import held_count_of
 from amqpd.broker.queues.queue import Queue
 
 SLICE_COUNT: Final = 200
@@ -139,7 +140,7 @@ class ObjectFigures:
 
 def _coarse(queue: Queue) -> tuple[int, ...]:
     ready, unacked = queue.ready_count, int(queue.unacked_count)
-    return ready, unacked, ready + unacked
+    return ready, unacked, ready + unacked + held_count_of(queue.keeper)
 
 
 def _consumers(queue: Queue) -> tuple[int, ...]:

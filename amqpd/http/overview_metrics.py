@@ -67,6 +67,9 @@ _CHURN: Final = (
     ("queues_deleted", "Queues deleted.", "queues_deleted"),
 )
 _DEAD_LETTER_REASONS: Final = ("maxlen", "expired", "rejected", "delivery_limit")
+_DEAD_LETTER_LABELS: Final = ("queue_type", "dead_letter_strategy")
+_AT_MOST_ONCE: Final = ("rabbit_classic_queue", "at_most_once")
+_AT_LEAST_ONCE: Final = ("rabbit_quorum_queue", "at_least_once")
 
 
 @final
@@ -139,7 +142,7 @@ class OverviewFigures:
         yield _gauge(
             "queue_messages",
             "Sum of ready and unacknowledged messages",
-            int(totals.ready + totals.unacked),
+            int(totals.ready + totals.unacked + totals.held),
         )
         yield _counter(
             "connections_opened", "Connections opened.", connections.opened_count
@@ -245,17 +248,24 @@ class OverviewFigures:
         yield _sizes(traffic)
 
     def _dead_letters(self) -> Iterator[Metric]:
-        labels = {
-            "queue_type": "rabbit_classic_queue",
-            "dead_letter_strategy": "at_most_once",
-        }
+        rooms = [vhost.topology.dead_letters for vhost in self._broker.vhosts.values()]
         for reason in _DEAD_LETTER_REASONS:
-            count = 0
-            for vhost in self._broker.vhosts.values():
-                count += vhost.topology.dead_letters.counts.get(reason, 0)
-            text = f"Dead-lettered: {reason}."
-            name = f"global_messages_dead_lettered_{reason}"
-            yield _counter(name, text, count, labels)
+            family = CounterMetricFamily(
+                f"rabbitmq_global_messages_dead_lettered_{reason}",
+                f"Dead-lettered: {reason}.",
+                labels=_DEAD_LETTER_LABELS,
+            )
+            at_once = sum(room.counts.get(reason, 0) for room in rooms)
+            family.add_metric(_AT_MOST_ONCE, at_once)
+            # None is dropped for length where they are to arrive.
+            if reason != "maxlen":
+                held = sum(room.held_counts.get(reason, 0) for room in rooms)
+                family.add_metric(_AT_LEAST_ONCE, held)
+            yield family
+        text = "Dead letters that have arrived in all queues they are for."
+        arrived = sum(room.arrived_count for room in rooms)
+        labels = dict(zip(_DEAD_LETTER_LABELS, _AT_LEAST_ONCE, strict=True))
+        yield _counter("global_messages_dead_lettered_confirmed", text, arrived, labels)
 
 
 def _sizes(traffic: Traffic) -> Metric:

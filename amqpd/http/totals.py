@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from amqpd.broker.queues.keeper import held_count_of
 from amqpd.broker.vhosts.vhost import VirtualHost
 from amqpd.http.pace import Pace
 
@@ -16,6 +17,8 @@ class Totals:
 
     ready: int = 0
     unacked: int = 0
+    # Dead letters that wait for room elsewhere.
+    held: int = 0
     queues: int = 0
     exchanges: int = 0
     consumers: int = 0
@@ -23,7 +26,7 @@ class Totals:
     def facts(self) -> dict[str, Any]:
         """Return the messages as RabbitMQ names them."""
         return {
-            "messages": self.ready + self.unacked,
+            "messages": self.ready + self.unacked + self.held,
             "messages_ready": self.ready,
             "messages_unacknowledged": self.unacked,
         }
@@ -39,6 +42,7 @@ async def totals_of(vhosts: Iterable[VirtualHost], pace: Pace) -> Totals:
             totals.queues += 1
             totals.ready += queue.ready_count
             totals.unacked += int(queue.unacked_count)
+            totals.held += held_count_of(queue.keeper)
             totals.consumers += queue.consumer_count
             await pace.step()
     return totals

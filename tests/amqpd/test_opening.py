@@ -163,6 +163,18 @@ def test_limits_of_the_node_are_those_of_the_configuration(
     assert (limits.vhost_max, limits.queue_max, limits.exchange_max) == (4, 5, 6)
 
 
+def test_a_quorum_queue_may_be_taken_for_a_classic_one_if_that_is_configured(
+    open_directory: Open,
+) -> None:
+    def relaxes(**settings: str) -> bool:
+        broker = open_directory(**settings).broker
+        broker.add_vhost("v")
+        return broker.vhosts["v"].surroundings.relaxes_quorum_checks
+
+    assert not relaxes()
+    assert relaxes(**{"compat.relaxed_quorum_checks": "true"})
+
+
 def test_available_memory_may_be_a_share_of_what_there_is(
     open_directory: Open,
 ) -> None:

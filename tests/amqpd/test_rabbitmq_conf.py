@@ -40,6 +40,10 @@ def settings(conf: RabbitmqConf) -> dict[str, str]:
         ("cluster_queue_limit = 5", {"cluster_queue_limit": "5"}),
         ("cluster_exchange_limit = 6", {"cluster_exchange_limit": "6"}),
         (
+            "quorum_queue.property_equivalence.relaxed_checks_on_redeclaration = true",
+            {"compat.relaxed_quorum_checks": "true"},
+        ),
+        (
             (
                 "management.cors.allow_origins.1 = https://a.example\n"
                 "management.cors.allow_origins.2 = *\nmanagement.cors.max_age = 60"

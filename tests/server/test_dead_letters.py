@@ -477,7 +477,7 @@ def test_dead_letters_go_round_no_more_when_only_lengths_make_them(
 
 @pytest.mark.parametrize("strategy", ["at-most-once", "at-least-once"])
 def test_a_quorum_queue_takes_either_strategy(wiring: Wiring, strategy: str) -> None:
-    """RabbitMQ's two strategies are one here: the move is one step in the log."""
+    """Where there is room they are one here: the move is one step in the log."""
     dead = wiring.queue()
     name = wiring.fresh_name()
     arguments: Any = {

@@ -21,6 +21,7 @@ import aio_pika
 import pika
 import pika.exceptions
 import pytest
+from pika.adapters.blocking_connection import BlockingChannel
 
 from amqpd.testing import AmqpdServer
 
@@ -150,19 +151,25 @@ def consume_with_pika(url: str, queue: str, journal: Journal) -> None:
         assert journal.is_due.is_set(), "the connection was lost before the kill"
 
 
+def take_counted(channel: BlockingChannel, queue: str) -> list[tuple[int, int]]:
+    """As many as the queue says that it has, in its order."""
+    names: list[tuple[int, int]] = []
+    count = channel.queue_declare(queue, passive=True).method.message_count
+    if count:
+        for method, _, body in channel.consume(queue):
+            names.append(message_name(body))
+            if len(names) == count:
+                channel.basic_ack(method.delivery_tag, multiple=True)
+                break
+        channel.cancel()
+    return names
+
+
 def drain(url: str, queue: str) -> list[tuple[int, int]]:
     """Everything that is in the queue, in its order."""
-    names: list[tuple[int, int]] = []
     with pika.BlockingConnection(pika.URLParameters(url)) as connection:
         channel = connection.channel()
-        count = channel.queue_declare(queue, passive=True).method.message_count
-        if count:
-            for method, _, body in channel.consume(queue):
-                names.append(message_name(body))
-                if len(names) == count:
-                    channel.basic_ack(method.delivery_tag, multiple=True)
-                    break
-            channel.cancel()
+        names = take_counted(channel, queue)
         left = channel.queue_declare(queue, passive=True).method.message_count
         assert left == 0, "the broker counted fewer messages than it had"
     return names

@@ -4,13 +4,17 @@ Publishers with confirms fill a queue whose messages expire, are too many, or ar
 rejected, and all become dead letters in another queue. The broker is killed in the
 midst of it. After the restart, and when nothing is left to expire, every confirmed
 message is a dead letter once, and none is there twice.
+
+Where they are to arrive whatever happens (at-least-once), the other queue has room for
+some of them only: the others are dead, and wait where they were, when the broker is
+killed.
 """
 
 from __future__ import annotations
 
 import random
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -27,6 +31,7 @@ from tests.server.test_kill import (
     Journal,
     drain,
     run_aio_publishers,
+    take_counted,
 )
 from tests.support.waiting import eventually
 
@@ -37,6 +42,14 @@ RULES: Final[dict[str, dict[str, Any]]] = {
     "maxlen": {"x-max-length": 50, "x-message-ttl": 1000},
     "rejected": {"x-message-ttl": 1000},
 }
+NO_RULES: Final[dict[str, Any]] = {}
+AT_LEAST_ONCE: Final[dict[str, Any]] = {
+    "x-queue-type": "quorum",
+    "x-overflow": "reject-publish",
+    "x-dead-letter-strategy": "at-least-once",
+}
+#: Most that is published before the kill does not fit there.
+ROOM: Final[dict[str, Any]] = {"x-max-length": 300, "x-overflow": "reject-publish"}
 
 
 def reject_with_pika(url: str, queue: str, journal: Journal) -> None:
@@ -65,15 +78,20 @@ def server(
         yield running
 
 
-def declare(url: str, name: str, reason: str) -> None:
+def declare(
+    url: str,
+    name: str,
+    rules: Mapping[str, Any],
+    dead_rules: Mapping[str, Any] = NO_RULES,
+) -> None:
     arguments = {
         "x-dead-letter-exchange": "",
         "x-dead-letter-routing-key": f"{name}-dead",
-        **RULES[reason],
+        **rules,
     }
     with pika.BlockingConnection(pika.URLParameters(url)) as connection:
         channel = connection.channel()
-        channel.queue_declare(f"{name}-dead", durable=True)
+        channel.queue_declare(f"{name}-dead", durable=True, arguments=dict(dead_rules))
         channel.queue_declare(name, durable=True, arguments=arguments)
 
 
@@ -96,7 +114,7 @@ def test_every_confirmed_message_is_a_dead_letter_once(
     print(f"seed {SEED}, round {round_number}: killed after {kill_after} confirms")
     queue = f"moves-{round_number}-{reason}"
     journal = Journal(kill_after)
-    declare(server.url, queue, reason)
+    declare(server.url, queue, RULES[reason])
     threads = [
         threading.Thread(target=run_aio_publishers, args=(server.url, queue, journal))
     ]
@@ -115,3 +133,40 @@ def test_every_confirmed_message_is_a_dead_letter_once(
     found = drain(server.url, f"{queue}-dead")
     assert len(found) == len(set(found)), "a message is there twice"
     assert journal.confirmed <= set(found), "a confirmed message is lost"
+
+
+@pytest.mark.parametrize("reason", ["rejected", "expired"][: 2 if IS_FULL else 1])
+@pytest.mark.parametrize("round_number", range(ROUNDS if IS_FULL else 1))
+def test_those_that_wait_for_room_arrive_once(
+    server: AmqpdServer, round_number: int, reason: str
+) -> None:
+    chance = random.Random(f"{SEED} {round_number} {reason} at least once")
+    kill_after = chance.randrange(1, KILL_BEFORE)
+    print(f"seed {SEED}, round {round_number}: killed after {kill_after} confirms")
+    queue = f"waits-{round_number}-{reason}"
+    journal = Journal(kill_after)
+    declare(server.url, queue, {**AT_LEAST_ONCE, **RULES[reason]}, ROOM)
+    threads = [
+        threading.Thread(target=run_aio_publishers, args=(server.url, queue, journal))
+    ]
+    if reason == "rejected":
+        rejecting = (server.url, queue, journal)
+        threads.append(threading.Thread(target=reject_with_pika, args=rejecting))
+    for thread in threads:
+        thread.start()
+    assert journal.is_due.wait(60)
+    server.kill()
+    journal.is_over.set()
+    for thread in threads:
+        thread.join()
+    server.start()
+    found: list[tuple[int, int]] = []
+    with pika.BlockingConnection(pika.URLParameters(server.url)) as connection:
+        channel = connection.channel()
+
+        def have_arrived() -> bool:
+            found.extend(take_counted(channel, f"{queue}-dead"))
+            return journal.confirmed <= set(found)
+
+        eventually(have_arrived)
+    assert len(found) == len(set(found)), "a message came twice"

@@ -234,12 +234,30 @@ def test_what_only_another_type_knows_is_406(
     expect_refused(client, fresh_name(), {key: value}, why)
 
 
-def test_the_prefix_of_generated_names_is_not_ours_to_choose(client: RawClient) -> None:
-    """RabbitMQ 4.4 has x-name-prefix; up to then it is one that nobody knows."""
-    arguments: Table = {"x-name-prefix": "mine-"}
+def test_the_prefix_of_generated_names_can_be_chosen(
+    client: RawClient, expectations: Expectations
+) -> None:
+    arguments: Table = {"x-name-prefix": "mine"}
     method = Queue.Declare(0, "", exclusive=True, arguments=arguments)
     name = client.call(1, method, Queue.DeclareOk).queue or ""
-    assert name.startswith("amq.gen-")
+    is_unknown = expectations.differ("arguments-of-later-versions")
+    assert name.startswith("amq.gen-" if is_unknown else "mine-")
+
+
+def test_a_prefix_of_generated_names_that_is_too_long_is_406(
+    client: RawClient, expectations: Expectations
+) -> None:
+    arguments: Table = {"x-name-prefix": "x" * 65}
+    method = Queue.Declare(0, "", exclusive=True, arguments=arguments)
+    if expectations.differ("arguments-of-later-versions"):
+        client.call(1, method, Queue.DeclareOk)
+        return
+    client.send_method(1, method)
+    text = (
+        "PRECONDITION_FAILED - invalid arg 'x-name-prefix' for queue '' in vhost '/': "
+        '"name prefix is longer than 64 bytes"'
+    )
+    client.expect_refusal(channel_closed(406, text, *DECLARE))
 
 
 # -- arguments of consumers ----------------------------------------------------

@@ -30,7 +30,7 @@ from amqpd.broker.queues.dispatch import Dispatch
 from amqpd.broker.queues.pager import PAGE_UNITS, Pager
 from amqpd.broker.queues.queue import Queue
 from amqpd.broker.queues.settled_seqs import SettledSeqs
-from amqpd.broker.timers import NEVER_MS, Timed, Timers
+from amqpd.broker.timers import NEVER_MS, Clock, Ringing, Timers
 from store.cold_read import ColdRead
 from store.replay import RecoveredQueue
 from store.seq_ranges import ranges_of
@@ -53,7 +53,7 @@ _NONE_RETURNED: Final[set[int]] = set()
 
 
 @final
-class DelayQueue(Queue):
+class DelayQueue(Queue, Ringing):
     """What waits at one exchange."""
 
     def __init__(
@@ -84,7 +84,7 @@ class DelayQueue(Queue):
         self._exchange = exchange
         self._messages = messages
         self._timers = timers
-        self._clock = DelayClock(self)
+        self._clock = Clock(self)
         self._due_ms: i64 = NEVER_MS
         # An entry is twice the seq, and one more for what only the paging log may have.
         self._due_times = DueTimes()
@@ -196,8 +196,7 @@ class DelayQueue(Queue):
         """Whether a message would go anywhere if its delay were over now."""
         return self._messages.has_way(self._exchange, message)
 
-    @property
-    def due_ms(self) -> i64:
+    def ring_ms(self) -> i64:
         """When the clock is to ring."""
         return self._due_ms
 
@@ -445,23 +444,6 @@ class DelayQueue(Queue):
             )
             self.delayed_count -= self._unscanned_count
             self._unscanned_count = 0
-
-
-@final
-class DelayClock(Timed):
-    """Rings when a message is due."""
-
-    def __init__(self, queue: DelayQueue) -> None:
-        super().__init__()
-        self._queue = queue
-
-    def on_start(self, now_ms: i64) -> i64:
-        """The queue has said when."""
-        return self._queue.due_ms
-
-    def on_due(self, now_ms: i64) -> i64:
-        """It is time."""
-        return self._queue.on_due(now_ms)
 
 
 def only_wait(queues: list[Queue]) -> bool:

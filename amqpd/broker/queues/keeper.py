@@ -27,6 +27,9 @@ class Keeper:
         self.is_marked = False
         # Of all levels, if the queue has priorities.
         self.rules = NO_RULES
+        # Dead letters that are here until others take them, and octets of their bodies.
+        self.held_count: i64 = 0
+        self.held_size: i64 = 0
 
     def change_rules(self, rules: QueueRules) -> None:
         """Keep other rules from now on, also for what is in the queue already."""
@@ -118,9 +121,18 @@ class Keeper:
         """How many came back and are not ready yet, of all levels."""
         raise NotImplementedError
 
-    def restore_counts(self, returned: dict[int, Returned]) -> None:
-        """Begin with how often messages had come back before the broker was started."""
+    def held_seqs(self) -> list[int]:
+        """The dead letters that are here until others take them."""
         raise NotImplementedError
+
+    def restore_counts(self, returned: dict[int, Returned]) -> None:
+        """Begin with what had come back, or died, before the broker was started."""
+        raise NotImplementedError
+
+
+def held_count_of(keeper: Keeper | None) -> int:
+    """How many dead letters are in a queue until others take them."""
+    return 0 if keeper is None else int(keeper.held_count)
 
 
 @final

@@ -13,6 +13,7 @@ from mypy_extensions import i64
 from amqpd.broker.arguments import (
     DEAD_LETTER_EXCHANGE,
     DEAD_LETTER_ROUTING_KEY,
+    DEAD_LETTER_STRATEGY,
     DELAYED_RETRY_MAX,
     DELAYED_RETRY_MIN,
     DELAYED_RETRY_TYPE,
@@ -29,6 +30,7 @@ from amqpd.broker.messages.message import Message
 from amqpd.broker.timers import NEVER_MS
 
 NO_LIMIT: Final[i64] = -1
+AT_LEAST_ONCE: Final = "at-least-once"
 # No queue comes near it, and no time either.
 NUMBER_MAX: Final = 1 << 53
 # More returns than this make no delay longer: products stay below 2 ** 63.
@@ -71,6 +73,18 @@ class Limits:
         key = table.get(DEAD_LETTER_ROUTING_KEY)
         # The key they go by; None: those that they had.
         self.dead_letter_key = key.encode() if isinstance(key, str) else None
+        # Whether a dead letter stays until all queues that it is for have taken it; and
+        # whether somebody wants that, and something else says no.
+        wants_all: bool = (
+            table.get(DEAD_LETTER_STRATEGY) == AT_LEAST_ONCE
+            and queue_type(table) == QUORUM
+        )
+        self.is_at_least_once: bool = (
+            wants_all
+            and self.dead_letter_exchange is not None
+            and self.overflow is Overflow.REJECT_PUBLISH
+        )
+        self.falls_back: bool = wants_all and not self.is_at_least_once
         self.retry_type = _retry_type(table)
         self.retry_min_ms: i64 = max(0, whole_number(table, DELAYED_RETRY_MIN))
         self.retry_max_ms: i64 = whole_number(table, DELAYED_RETRY_MAX)

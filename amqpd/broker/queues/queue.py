@@ -370,7 +370,8 @@ class Queue(PagedQueue):
         """Drop all ready messages; return how many there were."""
         ready = self._ready
         count = int(ready.count)
-        self.log.purge_cold(ready)
+        spared = [] if self.keeper is None else self.keeper.held_seqs()
+        self.log.purge_cold(ready, spared)
         for reference in ready.take_all():
             self._done_with(reference)
         if self.keeper is not None:

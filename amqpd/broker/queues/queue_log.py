@@ -89,17 +89,24 @@ class QueueLog:
             paging.settle(reference.page, self.page_id, reference.seq)
 
     def forget_moved(
-        self, reference: Reference, message: Message, copy_number: i64
+        self,
+        reference: Reference,
+        message: Message,
+        copy_number: i64,
+        owner: ReferenceOwner | None = None,
     ) -> None:
         """The queue is done with a message if the log takes the one that was copied.
 
-        If not, the queue gets a reference to it back.
+        If not, the owner, which is the queue if none is named, gets a reference to it
+        back.
         """
         number = message.number
         if number < 0 or not self._durable:
             self.forget(reference, message)
             return
-        kept = Reference(self._owner, message, reference.seq)
+        kept = Reference(
+            self._owner if owner is None else owner, message, reference.seq
+        )
         kept.redelivered = reference.redelivered
         self._store.settle_moved(number, self._id, kept.seq, copy_number, kept)
 
@@ -112,10 +119,17 @@ class QueueLog:
         else:
             self._store.settle_range(self._id, seq, seq)
 
-    def purge_cold(self, backlog: Backlog) -> None:
-        """The queue is done with all that is cold."""
+    def purge_cold(self, backlog: Backlog, spared: list[int]) -> None:
+        """The queue is done with all that is cold, but for the seqs that are spared."""
         if backlog.cold_stored > 0:
-            self._store.settle_range(self._id, backlog.cold_first, backlog.cold_last)
+            first, last = int(backlog.cold_first), int(backlog.cold_last)
+            for seq in sorted(spared):
+                if first <= seq <= last:
+                    if first < seq:
+                        self._store.settle_range(self._id, first, seq - 1)
+                    first = seq + 1
+            if first <= last:
+                self._store.settle_range(self._id, first, last)
         if backlog.cold_paged > 0:
             paging = self._pager.paging
             assert paging is not None
@@ -151,7 +165,10 @@ class QueueLog:
     def note_returned(
         self, reference: Reference, count: i64, not_before_ms: i64
     ) -> None:
-        """A message came back so often; it is not to be delivered before a time."""
+        """A message came back so often; it is not to be delivered before a time.
+
+        A time below 0 is a mark: it is dead (`rules.held_letters`).
+        """
         if self._durable and reference.message.number >= 0:
             self._store.note_returned(self._id, reference.seq, count, not_before_ms)
 

@@ -28,6 +28,8 @@ class QueueState:
     __slots__ = (
         "consumer_count",
         "exclusive_tag",
+        "held_count",
+        "held_size",
         "on_disk_count",
         "policy",
         "ready_count",
@@ -43,6 +45,9 @@ class QueueState:
         # Of those that are ready: how many are not in memory, and how large all are.
         self.on_disk_count: i64 = 0
         self.ready_size: i64 = 0
+        # Dead letters that wait here for room elsewhere, and octets of their bodies.
+        self.held_count: i64 = 0
+        self.held_size: i64 = 0
         self.consumer_count: i64 = 0
         self.exclusive_tag = ""
         self.single_active_tag = ""
@@ -75,7 +80,13 @@ class QueueState:
         self.ready_size = size
         self.unacked_count = queue.unacked_count
         keeper = queue.keeper
-        policy = NO_POLICY if keeper is None else keeper.rules.effective
+        policy = NO_POLICY
+        if keeper is not None:
+            policy = keeper.rules.effective
+            if keeper.held_count != self.held_count:
+                is_changed = True
+                self.held_count = keeper.held_count
+                self.held_size = keeper.held_size
         if policy is not self.policy:
             is_changed = True
             self.policy = policy

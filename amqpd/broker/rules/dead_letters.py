@@ -8,6 +8,9 @@
 A crash finds both done or neither. If the disk refuses the copy it refuses the settle
 too, and the original is in its queue again. Without an exchange of that name, or
 without a queue behind it, the message is dropped without a word, as in RabbitMQ.
+
+Who wants each of them to arrive asks for more: a letter is handed over only if there
+are queues for it and none refuses, or it stays where it is (`HeldLetters`).
 """
 
 import logging
@@ -15,7 +18,7 @@ from typing import Final, final
 
 from mypy_extensions import i64
 
-from amqpd.broker.delays.delay_queue import DelayQueue
+from amqpd.broker.delays.delay_queue import DelayQueue, with_a_way
 from amqpd.broker.messages.death import (
     REJECTED,
     Circumstances,
@@ -25,10 +28,11 @@ from amqpd.broker.messages.death import (
 )
 from amqpd.broker.messages.message import Message
 from amqpd.broker.messages.routed_message import RoutedMessage
-from amqpd.broker.queues.delivery import Reference
+from amqpd.broker.queues.delivery import Reference, ReferenceOwner
 from amqpd.broker.queues.keeper import KeepersRound
 from amqpd.broker.queues.limits import Limits
 from amqpd.broker.queues.queue import Queue
+from amqpd.broker.timers import Timers
 from amqpd.wire.frames import HEAD_SIZE
 from amqpd.wire.properties import HAS_CC, HeaderTypeUnacceptable, header_strings
 from routing.router import Router
@@ -42,6 +46,14 @@ _SHORT_STRING_SIZE_MAX: Final = 255
 _TOLD_MAX: Final = 1000
 
 
+class Waiting:
+    """Whose dead letters wait for a change."""
+
+    def try_soon(self) -> None:
+        """There has been a change."""
+        raise NotImplementedError
+
+
 @final
 class DeadLetters:
     """The dead letters of one virtual host."""
@@ -51,12 +63,19 @@ class DeadLetters:
         router: Router[Queue],
         default_routes: dict[bytes, Queue],
         keepers: KeepersRound,
+        timers: Timers,
     ) -> None:
         self._router = router
         self._default_routes = default_routes
         self._keepers = keepers
-        # Sent on, by reason.
+        self._timers = timers
+        # Sent on, by reason; of those that wait until they are taken: those that died,
+        # by reason, and those that have arrived.
         self.counts: dict[str, int] = {}
+        self.held_counts: dict[str, int] = {}
+        self.arrived_count = 0
+        # Whose dead letters wait; the values mean nothing.
+        self.waiting: dict[Waiting, None] = {}
         self._told_cycles: set[tuple[str, str]] = set()
 
     def move(
@@ -66,13 +85,12 @@ class DeadLetters:
         message: Message,
         reason: str,
         limits: Limits,
-        now_ms: i64,
     ) -> None:
         """Send a message of a queue on, and forget it there.
 
         It is in no line of the queue any more; `message` is what it held.
         """
-        copy = self.send(queue, message, reason, limits, now_ms)
+        copy = self.send(queue, message, reason, limits)
         if copy is not None and copy.number >= 0:
             queue.log.forget_moved(reference, message, copy.number)
         else:
@@ -80,49 +98,98 @@ class DeadLetters:
         self._keepers.run()
 
     def send(
-        self, queue: Queue, message: Message, reason: str, limits: Limits, now_ms: i64
+        self, queue: Queue, message: Message, reason: str, limits: Limits
     ) -> Message | None:
         """Send a copy of a message to the dead-letter exchange of a queue.
 
         Returns the copy if any queue took it.
         """
-        exchange = limits.dead_letter_exchange
-        if exchange is None:
+        if limits.dead_letter_exchange is None:
             return None
         self.counts[reason] = self.counts.get(reason, 0) + 1
-        came_by, key = _names(message.address)
-        own_keys = [key, *_copied_to(message)]
-        keys = own_keys
-        leave_out = _NOTHING
-        if limits.dead_letter_key is not None:
-            keys = [limits.dead_letter_key]
-            leave_out = frozenset((_CC,))
-        if max(len(exchange.encode()), len(keys[0])) > _SHORT_STRING_SIZE_MAX:
-            # Nothing has such a name, and no delivery could carry it.
+        copy = _letter(queue, message, reason, limits, self._timers.now_ms)
+        if copy is None:
             return None
-        told = Circumstances(queue.name, reason, came_by, own_keys, now_ms)
-        copy = with_death(message, told, _address(exchange, keys[0]), leave_out)
-        queues = self._queues(exchange, copy, keys)
-        if reason != REJECTED:
-            queues = self._without_cycles(copy, queues, queue.name)
         taking: list[Queue] = []
-        for target in queues:
+        for target in self._targets(queue, copy, reason, "dropped"):
             if target.keeper is None or not target.keeper.refuses(copy):
                 taking.append(target)
-        if len(taking) > 1:
-            copy.share_among(len(taking))
-        for target in taking:
-            target.publish(copy)
+        _publish(copy, taking)
         return copy if taking else None
 
-    def _queues(self, exchange: str, copy: Message, keys: list[bytes]) -> list[Queue]:
+    def hand_over(
+        self,
+        queue: Queue,
+        reference: Reference,
+        reason: str,
+        limits: Limits,
+        died_ms: i64,
+        owner: ReferenceOwner,
+    ) -> str:
+        """Send a message of a queue on and forget it there, if all take it.
+
+        It is in no line of the queue any more. If nobody can have it, or somebody does
+        not want it, nothing is done; returns why, or nothing. Who gets it back if the
+        disk refuses it is `owner`.
+        """
+        message = reference.message
+        exchange = limits.dead_letter_exchange
+        assert exchange is not None
+        copy = _letter(queue, message, reason, limits, died_ms)
+        if copy is None:
+            return f"exchange '{exchange}' and their routing key are too long"
+        copy.enqueued_ms = self._timers.now_ms
+        if exchange and not self._router.has_exchange(exchange):
+            return f"there is no exchange '{exchange}'"
+        targets = with_a_way(self._targets(queue, copy, reason, "kept"), copy)
+        if not targets:
+            return f"exchange '{exchange}' leads them to no queue"
+        for target in targets:
+            if target.keeper is not None and target.keeper.refuses(copy):
+                return f"queue '{target.name}' has no room for them"
+        _publish(copy, targets)
+        if copy.number >= 0:
+            queue.log.forget_moved(reference, message, copy.number, owner)
+        else:
+            queue.log.forget(reference, message)
+        self.arrived_count += 1
+        self._keepers.run()
+        return ""
+
+    def tell_fallback(self, queue: Queue) -> None:
+        """Somebody wants that all letters of a queue arrive, and it cannot be."""
+        logger.warning(
+            "dead letters of queue '%s' in vhost '%s' are sent at-most-once: "
+            "at-least-once needs a dead-letter exchange and overflow reject-publish",
+            queue.name,
+            queue.vhost_name,
+        )
+
+    def look_again(self) -> None:
+        """There are other queues, exchanges, bindings or rules than there were."""
+        for letters in self.waiting:
+            letters.try_soon()
+
+    def _targets(
+        self, queue: Queue, copy: Message, reason: str, fate: str
+    ) -> list[Queue]:
+        """Where a letter goes by now; `fate` is what becomes of one in circles."""
+        queues = self._queues(copy)
+        if reason == REJECTED:
+            return queues
+        return self._without_cycles(copy, queues, queue.name, fate)
+
+    def _queues(self, copy: Message) -> list[Queue]:
+        exchange = copy.exchange_name()
+        keys = list(dict.fromkeys([copy.routing_key(), *_copied_to(copy)]))
         if exchange:
             if not self._router.has_exchange(exchange):
                 return []
-            routed = RoutedMessage(copy, list(dict.fromkeys(keys)))
-            return self._router.resolve(exchange, routed).destinations
+            return self._router.resolve(
+                exchange, RoutedMessage(copy, keys)
+            ).destinations
         queues: list[Queue] = []
-        for key in dict.fromkeys(keys):
+        for key in keys:
             if len(key) <= _SHORT_STRING_SIZE_MAX:
                 found = self._default_routes.get(b"\x00" + bytes((len(key),)) + key)
                 if found is not None:
@@ -130,7 +197,7 @@ class DeadLetters:
         return queues
 
     def _without_cycles(
-        self, copy: Message, queues: list[Queue], source: str
+        self, copy: Message, queues: list[Queue], source: str, fate: str
     ) -> list[Queue]:
         deaths = deaths_of(copy)
         kept: list[Queue] = []
@@ -143,8 +210,9 @@ class DeadLetters:
                 if len(self._told_cycles) < _TOLD_MAX:
                     self._told_cycles.add((source, queue.name))
                 logger.warning(
-                    "message dropped: dead letters of queue '%s' in vhost '%s' go in "
+                    "message %s: dead letters of queue '%s' in vhost '%s' go in "
                     "circles by way of queue '%s'",
+                    fate,
                     source,
                     queue.vhost_name,
                     queue.name,
@@ -152,11 +220,36 @@ class DeadLetters:
         return kept
 
 
-def _names(address: bytes) -> tuple[str, bytes]:
-    """Exchange and routing key of a message."""
-    size = address[0]
-    exchange = address[1 : 1 + size].decode("utf-8", "replace")
-    return exchange, address[2 + size : -1]
+def _letter(
+    queue: Queue, message: Message, reason: str, limits: Limits, died_ms: i64
+) -> Message | None:
+    """Return what goes to the dead-letter exchange, for which it is addressed.
+
+    None: nothing has such a name, and no delivery could carry it.
+    """
+    exchange = limits.dead_letter_exchange or ""
+    key = message.routing_key()
+    told = Circumstances(
+        queue.name,
+        reason,
+        message.exchange_name(),
+        [key, *_copied_to(message)],
+        died_ms,
+    )
+    leave_out = _NOTHING
+    if limits.dead_letter_key is not None:
+        key = limits.dead_letter_key
+        leave_out = frozenset((_CC,))
+    if max(len(exchange.encode()), len(key)) > _SHORT_STRING_SIZE_MAX:
+        return None
+    return with_death(message, told, _address(exchange, key), leave_out)
+
+
+def _publish(copy: Message, queues: list[Queue]) -> None:
+    if len(queues) > 1:
+        copy.share_among(len(queues))
+    for queue in queues:
+        queue.publish(copy)
 
 
 def _address(exchange: str, key: bytes) -> bytes:

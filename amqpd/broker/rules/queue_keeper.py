@@ -44,7 +44,8 @@ from amqpd.broker.queues.priority_queue import PriorityQueue
 from amqpd.broker.queues.queue import Queue
 from amqpd.broker.queues.queue_rules import QueueRules
 from amqpd.broker.rules.dead_letters import DeadLetters
-from amqpd.broker.timers import NEVER_MS, Timed, Timers
+from amqpd.broker.rules.held_letters import HeldLetters
+from amqpd.broker.timers import NEVER_MS, Clock, Ringing, Timers
 from store.cold_deadlines import RunDeadlines
 from store.record import Returned
 
@@ -62,7 +63,7 @@ RETRY_MS: Final[i64] = 1000
 
 
 @final
-class QueueKeeper(Keeper):
+class QueueKeeper(Keeper, Ringing):
     """The keeper of one queue."""
 
     def __init__(
@@ -83,7 +84,7 @@ class QueueKeeper(Keeper):
         self._timers = timers
         self._keepers = keepers
         self._deadlines = Deadlines()
-        self._clock = KeeperClock(self)
+        self._clock = Clock(self)
         # When the clock rings at the latest.
         self._due_ms: i64 = NEVER_MS
         self._is_ringing = False
@@ -93,6 +94,8 @@ class QueueKeeper(Keeper):
         # broker was started, those who may be found ready too early.
         self._retry: DelayedRetry | None = None
         self._not_before_ms: dict[int, int] = {}
+        # Dead letters that stay until others have them, once that was asked for.
+        self._held: HeldLetters | None = None
         # Whether the queue is delivering or expiring: neither begins within the other.
         self._is_busy = False
         self._is_dead_lettering = False
@@ -109,6 +112,10 @@ class QueueKeeper(Keeper):
         self._limits = limits
         self._is_dead_lettering = limits.dead_letter_exchange is not None
         self._drops_unread = not self._is_dead_lettering and limits.size_max < 0
+        if limits.falls_back:
+            self._dead_letters.tell_fallback(self._queue)
+        if self._held is not None:
+            self._held.adopt(limits)
         queue.can_refuse = queue.seen_ids is not None or (
             limits.has_length and limits.overflow is not Overflow.DROP_HEAD
         )
@@ -204,9 +211,7 @@ class QueueKeeper(Keeper):
     def on_refused(self, message: Message) -> None:
         """The queue has refused a message: it may be a dead letter all the same."""
         if self._limits.overflow is Overflow.REJECT_PUBLISH_DLX:
-            self._dead_letters.send(
-                self._queue, message, MAXLEN, self._limits, self._timers.now_ms
-            )
+            self._dead_letters.send(self._queue, message, MAXLEN, self._limits)
             self._keepers.run()
 
     def _has_timeless(self) -> bool:
@@ -216,6 +221,8 @@ class QueueKeeper(Keeper):
 
     def _is_too_long(self, more: i64, size: i64) -> bool:
         limits = self._limits
+        more += self.held_count
+        size += self.held_size
         if limits.retry_type is not RetryType.DISABLED:
             # What waits is not ready, but has its room in the queue.
             more += self.waiting_count()
@@ -411,8 +418,7 @@ class QueueKeeper(Keeper):
             if not self._is_ringing:
                 self._timers.start(self._clock)
 
-    @property
-    def due_ms(self) -> i64:
+    def ring_ms(self) -> i64:
         """When the clock is to ring."""
         if self._due_ms == NEVER_MS and self._limits.ttl_ms >= 0:
             # A queue that has just been made: at once.
@@ -459,6 +465,8 @@ class QueueKeeper(Keeper):
     def on_purged(self) -> int:
         """Nothing is ready any more: drop what waits, too; return how many did."""
         self._deadlines.clear()
+        if self._held is not None and self._queue.is_deleted:
+            self._held.clear()
         if self._retry is None:
             return 0
         seqs = self._retry.clear()
@@ -551,10 +559,26 @@ class QueueKeeper(Keeper):
         for reference in references:
             self._deadlines.discard(reference.seq)
 
+    def held_seqs(self) -> list[int]:
+        """The dead letters that are here until others take them."""
+        return [] if self._held is None else self._held.seqs()
+
+    def _holding(self) -> HeldLetters:
+        if self._held is None:
+            self._held = HeldLetters(
+                self._queue, self, self._dead_letters, self._timers
+            )
+        return self._held
+
     def restore_counts(self, returned: dict[int, Returned]) -> None:
-        """Begin with how often messages had come back before the broker was started."""
+        """Begin with what had come back, or died, before the broker was started."""
+        dead = [one for one in returned.values() if one.not_before_ms < 0]
+        if dead:
+            self._holding().restore(dead)
         if self._limits.counts_deliveries:
             for seq, one in returned.items():
+                if one.not_before_ms < 0:
+                    continue
                 self._counts[seq] = int(one.delivery_count)
                 if one.not_before_ms:
                     self._not_before_ms[seq] = int(one.not_before_ms)
@@ -565,31 +589,11 @@ class QueueKeeper(Keeper):
         """One that is in no line any more: on to the exchange, or gone."""
         if self._counts:
             self._counts.pop(int(reference.seq), None)
-        if self._is_dead_lettering:
+        if self._limits.is_at_least_once:
+            self._holding().end(reference, message, reason)
+        elif self._is_dead_lettering:
             self._dead_letters.move(
-                self._queue,
-                reference,
-                message,
-                reason,
-                self._limits,
-                self._timers.now_ms,
+                self._queue, reference, message, reason, self._limits
             )
         else:
             self._queue.log.forget(reference, message)
-
-
-@final
-class KeeperClock(Timed):
-    """Rings when a message of the queue expires."""
-
-    def __init__(self, keeper: QueueKeeper) -> None:
-        super().__init__()
-        self._keeper = keeper
-
-    def on_start(self, now_ms: i64) -> i64:
-        """The keeper has said when."""
-        return self._keeper.due_ms
-
-    def on_due(self, now_ms: i64) -> i64:
-        """It is time."""
-        return self._keeper.on_due(now_ms)

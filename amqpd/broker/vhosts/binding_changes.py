@@ -80,6 +80,7 @@ class Bind(Operation):
 
     def _tell(self) -> None:
         topology = self._topology
+        topology.dead_letters.look_again()
         topology.surroundings.events.binding_created(
             self._binding, topology.name, self._access.user.name
         )
@@ -172,6 +173,7 @@ class Unbind(Operation):
         topology = self._topology
         # The queue may have gone meanwhile, and the binding with it.
         if topology.router.unbind(self._binding):
+            topology.dead_letters.look_again()
             topology.surroundings.events.binding_deleted(
                 self._binding, topology.name, self._access.user.name
             )

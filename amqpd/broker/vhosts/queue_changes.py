@@ -6,19 +6,21 @@ durable. A deletion is refused before anything happens or takes place; its row g
 first, then the name, the bindings and the messages. The order of checks is RabbitMQ's.
 """
 
-import logging
 from collections.abc import Callable
 from typing import final
 
 from amqpd.broker.arguments import (
+    CLASSIC,
     DEAD_LETTER_EXCHANGE,
     QUORUM,
     Arguments,
+    check_like_quorum,
+    check_name_prefix,
     check_queue_arguments,
     check_same_property,
     check_same_queue_arguments,
     module_name,
-    not_applied,
+    name_prefix,
     priority_level_count,
     queue_type,
     with_default_type,
@@ -39,8 +41,6 @@ from amqpd.broker.vhosts.topology import (
     Topology,
     queue_key,
 )
-
-logger = logging.getLogger(__name__)
 
 QueueDone = Callable[[Queue | AmqpError], None]
 CountDone = Callable[[int | AmqpError], None]
@@ -100,7 +100,9 @@ class DeclareQueue(Operation):
         self._is_generated = not name
         self._is_coming = False
         if self._is_generated:
-            name = topology.surroundings.new_name(GENERATED_PREFIX)
+            own = name_prefix(properties.arguments.table)
+            prefix = f"{own}-" if own else GENERATED_PREFIX
+            name = topology.surroundings.new_name(prefix)
         super().__init__({queue_key(name)})
         self._topology = topology
         self._access = access
@@ -183,13 +185,6 @@ class DeclareQueue(Operation):
         surroundings.churn.queues_declared += 1
         surroundings.churn.queues_created += 1
         surroundings.events.queue_created(queue, self._access.user.name)
-        ignored = not_applied(properties.arguments.table)
-        if ignored:
-            logger.warning(
-                "%s: arguments accepted but not applied yet: %s",
-                self._topology.queue_resource(self._name),
-                ", ".join(ignored),
-            )
         self._done(queue)
 
     def _check_name(self, is_new: bool) -> None:
@@ -199,12 +194,23 @@ class DeclareQueue(Operation):
                 raise PreconditionFailed(
                     f"Cannot declare a server-named queue for type {module_name(kind)}"
                 )
+            arguments = self._properties.arguments
+            check_name_prefix(arguments, self._topology.queue_resource(""))
+            if name_prefix(arguments.table):
+                check_not_reserved("queue", self._name)
         elif is_new:
             check_not_reserved("queue", self._name)
 
     def _check_same(self, queue: Queue) -> None:
         properties = self._properties
         resource = self._topology.queue_resource(self._name)
+        if self._may_be_classic(queue):
+            check_like_quorum(
+                Arguments(queue.arguments, queue.raw_arguments),
+                properties.arguments,
+                resource,
+            )
+            return
         owner = self._access.connection if properties.exclusive else None
         if queue.exclusive_owner is not owner:
             raise locked(queue.name, self._topology.name)
@@ -216,6 +222,14 @@ class DeclareQueue(Operation):
             Arguments(queue.arguments, queue.raw_arguments),
             properties.arguments,
             resource,
+        )
+
+    def _may_be_classic(self, queue: Queue) -> bool:
+        """Whether it is a quorum queue, is taken for a classic one, and may be."""
+        return (
+            self._topology.surroundings.relaxes_quorum_checks
+            and queue_type(queue.arguments) == QUORUM
+            and queue_type(self._properties.arguments.table) == CLASSIC
         )
 
     def _check_new(self) -> None:
@@ -327,7 +341,8 @@ class DeleteQueue(Operation):
     def _check(self, queue: Queue) -> None:
         self._access.check_owner(queue)
         resource = self._topology.queue_resource(queue.name)
-        waits = queue.keeper is not None and queue.keeper.waiting_count()
+        keeper = queue.keeper
+        waits = keeper is not None and keeper.waiting_count() + keeper.held_count
         if self._if_empty and (queue.ready_count or waits):
             raise PreconditionFailed(f"{resource} not empty")
         if self._if_unused and queue.consumer_count:

@@ -83,6 +83,8 @@ class Surroundings:
         self.ledger = Ledger()
         # Whether what publishers say in x-death is history, as in RabbitMQ 3.
         self.keeps_published_deaths = True
+        # Whether a quorum queue may be declared again as a classic one.
+        self.relaxes_quorum_checks = False
         self._random_octets = random_octets
         self._next_transient_id: i64 = FIRST_TRANSIENT_ID
 
@@ -144,7 +146,10 @@ class Topology:
         # The octets of ("", name) in basic.publish -> the queue of that name.
         self.default_routes: dict[bytes, Queue] = {}
         self.dead_letters = DeadLetters(
-            self.router, self.default_routes, surroundings.keepers
+            self.router,
+            self.default_routes,
+            surroundings.keepers,
+            surroundings.timers,
         )
         self.delayed_messages = DelayedMessages(self.router, surroundings.keepers)
         # Where messages wait, by the names of their exchanges.
@@ -247,6 +252,7 @@ class Topology:
         self.queues_version += 1
         self.default_routes[default_route_key(name)] = queue
         self.router.add_destination(name, queue)
+        self.dead_letters.look_again()
         if durable:
             for part_id in queue.ids():
                 self.surroundings.queues_by_id[part_id] = queue
@@ -319,6 +325,7 @@ class Topology:
             exchange.arguments.table,
         )
         self.exchanges[exchange.name] = exchange
+        self.dead_letters.look_again()
         if exchange.is_delayed:
             if not exchange.durable:
                 waiting_room_id = self.surroundings.take_transient_id()
@@ -364,6 +371,7 @@ class Topology:
         if policy is not exchange.policy:
             exchange.policy = policy
             self.router.set_alternate(exchange.name, exchange.alternate)
+            self.dead_letters.look_again()
 
     def _apply_to(self, queue: Queue) -> None:
         keeper = queue.keeper
@@ -379,6 +387,7 @@ class Topology:
             keeper.rules = rules
             return
         keeper.change_rules(rules)
+        self.dead_letters.look_again()
         if before.expires_ms != rules.expires_ms:
             self._start_clock(queue, rules)
         for consumer in queue.consumers:
@@ -415,6 +424,7 @@ class Topology:
             if not owned:
                 del self._exclusive[owner]
         gone = self.router.remove_destination(name)
+        self.dead_letters.look_again()
         self.surroundings.events.queue_deleted(queue, user, gone)
         return gone
 
@@ -423,6 +433,7 @@ class Topology:
         self._close_waiting_room(exchange.name)
         del self.exchanges[exchange.name]
         gone = self.router.remove_exchange(exchange.name)
+        self.dead_letters.look_again()
         self.surroundings.events.exchange_deleted(exchange.name, self.name, gone)
         return gone
 

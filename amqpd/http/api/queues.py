@@ -7,6 +7,7 @@ from typing import Final
 from amqpd.broker.arguments import QUORUM, queue_type
 from amqpd.broker.clients.connections import Connections
 from amqpd.broker.policies.effective_policy import NO_POLICY, EffectivePolicy
+from amqpd.broker.queues.keeper import held_count_of
 from amqpd.broker.queues.queue import Queue
 from amqpd.broker.queues.queue_state import QueueState
 from amqpd.broker.vhosts.queue_changes import QueueProperties
@@ -56,9 +57,18 @@ def _policy_facts(queue: Queue) -> Facts:
 def _counts(queue: Queue) -> Facts:
     ready, unacked = queue.ready_count, int(queue.unacked_count)
     return {
-        "messages": ready + unacked,
+        "messages": ready + unacked + held_count_of(queue.keeper),
         "messages_ready": ready,
         "messages_unacknowledged": unacked,
+    }
+
+
+def _held_facts(queue: Queue) -> Facts:
+    """Dead letters that stay until others take them; a quorum queue may have some."""
+    keeper = queue.keeper
+    return {
+        "messages_dlx": held_count_of(keeper),
+        "message_bytes_dlx": 0 if keeper is None else int(keeper.held_size),
     }
 
 
@@ -120,6 +130,8 @@ class QueueFacts:
             facts.update(_policy_facts(queue))
             facts.update(_consumer_facts(queue))
             facts.update(_memory(queue))
+            if facts["type"] == QUORUM:
+                facts.update(_held_facts(queue))
             facts.update(_owner_facts(queue, self._connections))
         return facts
 

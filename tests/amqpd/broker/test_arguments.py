@@ -8,7 +8,6 @@ from amqpd.broker.arguments import (
     Arguments,
     check_queue_arguments,
     check_same_queue_arguments,
-    not_applied,
     priority_level_count,
 )
 from amqpd.broker.errors import PreconditionFailed
@@ -279,11 +278,6 @@ def test_tables_that_differ_in_order_only_have_the_same_canonical_form() -> None
 def test_the_canonical_form_of_an_ordered_table_is_the_table() -> None:
     table = arguments({"a": 1, "b": "x"})
     assert table.canonical() == table.raw
-
-
-def test_arguments_without_effect_yet_are_named() -> None:
-    table: Table = {"x-queue-mode": "lazy", "x-dead-letter-strategy": "at-most-once"}
-    assert not_applied({**table, **QUORUM}) == ["x-dead-letter-strategy"]
 
 
 @pytest.mark.parametrize(

@@ -257,6 +257,35 @@ def test_dead_letters_are_counted_by_reason(bench: Bench, pair: ConnectionPair) 
     assert figures(bench)[f"{name} rabbit_classic_queue at_most_once"] == 2
 
 
+def test_dead_letters_that_are_to_arrive_are_counted_for_themselves(
+    bench: Bench, pair: ConnectionPair
+) -> None:
+    arguments: FieldTable = {
+        "x-queue-type": "quorum",
+        "x-overflow": "reject-publish",
+        "x-dead-letter-strategy": "at-least-once",
+        "x-dead-letter-exchange": "",
+        "x-dead-letter-routing-key": "dead",
+    }
+    declare = commands.Queue.Declare(queue="q", durable=True, arguments=arguments)
+    pair.call(1, declare, commands.Queue.DeclareOk)
+    pair.send(publish("q", b"x"))
+    bench.turn()
+    queue = bench.broker.vhosts["/"].queues["q"]
+    reference = queue.get(False)
+    assert reference is not None
+    queue.reject(reference)
+    name = "rabbitmq_global_messages_dead_lettered_{}_total rabbit_quorum_queue {}"
+    found = figures(bench)
+    assert found[name.format("rejected", "at_least_once")] == 1
+    assert found[name.format("confirmed", "at_least_once")] == 0
+    assert found["rabbitmq_queue_messages"] == 1
+    pair.declare("dead")
+    bench.pass_time(0)
+    bench.pass_time(1000)
+    assert figures(bench)[name.format("confirmed", "at_least_once")] == 1
+
+
 def test_alarms_are_told(bench: Bench) -> None:
     alarms = bench.broker.alarms
     alarms.on_measured(10, 20, 0)

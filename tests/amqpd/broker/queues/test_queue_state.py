@@ -117,6 +117,31 @@ def test_a_policy_is_a_change(tmp_path: Path) -> None:
     assert not state.note(queue)
 
 
+def test_a_dead_letter_that_stays_and_one_that_goes_are_changes(bench: Bench) -> None:
+    queue = declare(
+        bench,
+        {
+            "x-queue-type": "quorum",
+            "x-overflow": "reject-publish",
+            "x-dead-letter-strategy": "at-least-once",
+            "x-dead-letter-exchange": "",
+            "x-dead-letter-routing-key": "dead",
+        },
+    )
+    queue.publish(message_of(b"more"))
+    reference = queue.get(False)
+    assert reference is not None
+    queue.reject(reference)
+    state = noted(queue)
+    assert (state.held_count, state.held_size) == (1, 4)
+    assert not state.note(queue)
+    bench.connect().declare("dead")
+    bench.pass_time(0)
+    bench.pass_time(1000)
+    assert state.note(queue)
+    assert (state.held_count, state.held_size) == (0, 0)
+
+
 def test_what_leaves_memory_is_a_change(fast_path: Path) -> None:
     bench = Bench(fast_path / "little", budgets=NO_COLD)
     queue = declare(bench)

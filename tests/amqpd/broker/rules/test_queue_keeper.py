@@ -96,6 +96,21 @@ def test_what_is_refused_may_be_a_dead_letter(ruled: RuledQueues) -> None:
     assert bodies_of(queue) == [b"1"]
 
 
+def test_a_message_that_would_go_round_for_ever_is_dropped_and_told_of_once(
+    ruled: RuledQueues, caplog: pytest.LogCaptureFixture
+) -> None:
+    queue = ruled.make(
+        "q", max_length=1, dead_letter_exchange="", dead_letter_routing_key="q"
+    )
+    ruled.publish(queue, b"1", b"2", b"3")
+    assert bodies_of(queue) == [b"3"]
+    (told,) = caplog.messages
+    assert told == (
+        "message dropped: dead letters of queue 'q' in vhost '/' go in circles by way "
+        "of queue 'q'"
+    )
+
+
 def test_what_is_dropped_may_be_a_dead_letter(ruled: RuledQueues) -> None:
     dead = ruled.make("dead")
     queue = ruled.make(

@@ -4,72 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import cast
 
 import pytest
 from pamqp import commands
-from pamqp.common import FieldTable
 
 from amqpd.broker.messages.message import Message
-from amqpd.broker.queues.queue import Queue
 from amqpd.broker.queues.survey import RETRY_MS, SLICE_COUNT
 from store.cold_deadlines import DeadlineRead
-from tests.support.connection_pair import Bench
 from tests.support.content import PERSISTENT_PROPERTIES
 from tests.support.deliveries import ConsumingChannel
-from tests.support.little_memory import NOTHING, UnreadableDisk
+from tests.support.place import Place
 from tests.support.ruled import RuledQueues, bodies_of, headers_of
-
-
-class Place:
-    """A directory on which brokers are opened one after the other."""
-
-    def __init__(self, directory: Path) -> None:
-        self.directory = directory
-        self.disk = UnreadableDisk()
-        self.bench = Bench(directory, self.disk, budgets=NOTHING)
-
-    def restart(self) -> None:
-        """Stop and start."""
-        now_ms = self.bench.now_ms
-        self.bench.close()
-        self.bench = Bench(self.directory, self.disk, budgets=NOTHING)
-        self.bench.now_ms = now_ms
-        self.bench.broker.timers.now_ms = now_ms
-
-    def declare(self, name: str, **table: object) -> Queue:
-        """Declare a durable queue."""
-        arguments: dict[str, object] = {
-            "x-" + key.replace("_", "-"): value for key, value in table.items()
-        }
-        pair = self.bench.connect()
-        table_sent = cast(FieldTable, arguments)
-        sent = commands.Queue.Declare(0, name, durable=True, arguments=table_sent)
-        pair.call(1, sent, commands.Queue.DeclareOk)
-        return self.queue(name)
-
-    def queue(self, name: str) -> Queue:
-        return self.bench.broker.vhosts["/"].queues[name]
-
-    def publish(
-        self,
-        queue: Queue,
-        *bodies: bytes,
-        ttl_ms: int | None = None,
-        is_persistent: bool = True,
-    ) -> None:
-        """Publish."""
-        ruled = RuledQueues(self.bench)
-        properties = PERSISTENT_PROPERTIES if is_persistent else b"\x00\x00"
-        for body in bodies:
-            queue.publish(ruled.message(body, properties, ttl_ms, key=queue.name))
-            ruled.surroundings.keepers.run()
-
-    def page_out(self, queue: Queue) -> None:
-        """Let everything leave memory."""
-        self.bench.sync()
-        self.bench.page_out()
-        assert not queue.has_memory()
 
 
 @pytest.fixture

@@ -1,6 +1,5 @@
 """Declaring and deleting queues: the order of checks, the texts, the commits."""
 
-import logging
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +8,7 @@ import pytest
 from amqpd.broker.arguments import queue_type
 from amqpd.broker.policies.vhost_metadata import VhostMetadata
 from amqpd.wire.tables import Table
-from tests.support.control_plane import ControlPlane
+from tests.support.control_plane import ControlPlane, Outcome
 from tests.support.deliveries import ConsumingChannel, message_of
 
 LOCKED = (
@@ -193,19 +192,99 @@ def test_a_quorum_queue_needs_a_name(plane: ControlPlane) -> None:
     )
 
 
-def test_what_is_not_applied_yet_is_logged_by_name(
-    plane: ControlPlane, caplog: pytest.LogCaptureFixture
+@pytest.mark.parametrize("prefix", ["app", "x" * 64, "é" * 32])
+def test_a_name_that_is_chosen_begins_as_it_is_wanted(
+    plane: ControlPlane, prefix: str
 ) -> None:
-    table: dict[str, object] = {
-        "x-queue-type": "quorum",
-        "x-dead-letter-strategy": "at-most-once",
-    }
-    with caplog.at_level(logging.WARNING):
-        plane.declare_queue(plane.guest(), "q", durable=True, table=table)
-        plane.commit()
-    (text,) = caplog.messages
-    assert text.startswith("queue 'q' in vhost '/': arguments accepted but not applied")
-    assert text.endswith("yet: x-dead-letter-strategy")
+    table: dict[str, object] = {"x-name-prefix": prefix}
+    outcome = plane.declare_queue(plane.guest(), "", table=table)
+    assert outcome.queue.name.startswith(prefix + "-")
+    assert len(outcome.queue.name) == len(prefix) + 1 + 22
+    # It is not compared: who declares it again knows the name.
+    again = plane.declare_queue(plane.guest(), outcome.queue.name)
+    assert again.queue is outcome.queue
+
+
+@pytest.mark.parametrize(
+    ("prefix", "refusal"),
+    [
+        ("x" * 65, '"name prefix is longer than 64 bytes"'),
+        ("é" * 33, '"name prefix is longer than 64 bytes"'),
+        (1, "{unacceptable_type,signedint}"),
+    ],
+)
+def test_the_beginning_of_a_name_is_a_short_text(
+    plane: ControlPlane, prefix: object, refusal: str
+) -> None:
+    outcome = plane.declare_queue(plane.guest(), "", table={"x-name-prefix": prefix})
+    assert outcome.refusal == (
+        f"406 invalid arg 'x-name-prefix' for queue '' in vhost '/': {refusal}"
+    )
+
+
+def test_the_beginning_of_a_name_is_not_a_reserved_one(plane: ControlPlane) -> None:
+    outcome = plane.declare_queue(plane.guest(), "", table={"x-name-prefix": "amq.x"})
+    assert outcome.refusal.startswith("403 queue name 'amq.x-")
+    assert outcome.refusal.endswith("' contains reserved prefix 'amq.*'")
+
+
+@pytest.mark.parametrize("table", [{"x-name-prefix": "p"}, {"x-name-prefix": ""}])
+def test_without_need_the_beginning_of_a_name_means_nothing(
+    plane: ControlPlane, table: dict[str, object]
+) -> None:
+    assert plane.declare_queue(plane.guest(), "q", table=table).queue.name == "q"
+    plain = plane.declare_queue(plane.guest(), "", table={"x-name-prefix": ""})
+    assert plain.queue.name.startswith("amq.gen-")
+
+
+# -- a quorum queue that is taken for a classic one ---------------------------
+
+LIKE_CLASSIC: dict[str, object] = {"x-queue-type": "classic", "x-max-length": 1}
+
+
+def declared_again(plane: ControlPlane, **fields: Any) -> Outcome:
+    """Declare a quorum queue, then once more."""
+    plane.declare_queue(
+        plane.guest(),
+        "q",
+        durable=True,
+        table={"x-queue-type": "quorum", "x-max-length": 1, "x-delivery-limit": 5},
+    )
+    plane.commit()
+    return plane.declare_queue(plane.guest(), "q", **fields)
+
+
+def test_a_quorum_queue_is_no_classic_one(plane: ControlPlane) -> None:
+    outcome = declared_again(plane, durable=True, table=LIKE_CLASSIC)
+    assert "inequivalent arg 'x-queue-type'" in outcome.refusal
+
+
+@pytest.mark.parametrize("is_durable", [True, False])
+def test_checks_that_are_relaxed_let_it_pass_for_one(
+    plane: ControlPlane, is_durable: bool
+) -> None:
+    plane.broker.relax_quorum_checks()
+    again = declared_again(plane, durable=is_durable, table=LIKE_CLASSIC)
+    assert again.queue.arguments["x-queue-type"] == "quorum"
+    untyped = declared_again(plane, durable=is_durable, table={"x-max-length": 1})
+    assert untyped.queue is again.queue
+
+
+def test_checks_that_are_relaxed_are_checks_still(plane: ControlPlane) -> None:
+    plane.broker.relax_quorum_checks()
+    longer = declared_again(plane, durable=True, table={})
+    assert "inequivalent arg 'x-max-length'" in longer.refusal
+    of_its_type: dict[str, object] = {"x-queue-type": "quorum", "x-max-length": 1}
+    typed = declared_again(plane, durable=True, table=of_its_type)
+    assert "inequivalent arg 'x-delivery-limit'" in typed.refusal
+
+
+def test_a_classic_queue_is_compared_as_ever(plane: ControlPlane) -> None:
+    plane.broker.relax_quorum_checks()
+    plane.declare_queue(plane.guest(), "q", durable=True)
+    plane.commit()
+    outcome = plane.declare_queue(plane.guest(), "q", durable=False)
+    assert "inequivalent arg 'durable'" in outcome.refusal
 
 
 # -- rights -------------------------------------------------------------------
