@@ -469,10 +469,11 @@ class Backlog:
 
     def load(self, references: list[Reference], next_first: i64) -> None:
         """Take back the first of the cold ones; the next begins at `next_first`."""
+        head = self._head
         for reference in references:
             message = reference.message
-            self._head.append(reference)
-            if self.is_stored(reference):
+            head.append(reference)
+            if self._durable and message.number >= 0:
                 self.cold_stored -= 1
             else:
                 self.cold_paged -= 1

@@ -311,10 +311,18 @@ class Queue(PagedQueue):
     def settle(self, reference: Reference) -> None:
         """An unacked reference is done with: acked, or rejected for good."""
         self._note_answered(reference)
-        if self.is_deleted:
-            return
-        self.unacked_count -= 1
-        self._done_with(reference)
+        if not self.is_deleted:
+            self.unacked_count -= 1
+            self._done_with(reference)
+
+    def settle_run(self, references: list[Reference], start: i64, end: i64) -> None:
+        """Its unacked references from `start` to before `end` are done with."""
+        if self.is_deleted or self.is_ruled or not self.durable:
+            for at in range(start, end):
+                self.settle(references[at])
+        else:
+            self.unacked_count -= end - start
+            self.log.settle_run(references, start, end)
 
     def reject(self, reference: Reference) -> None:
         """An unacked reference is not wanted: it may be a dead letter."""
@@ -580,11 +588,7 @@ class Queue(PagedQueue):
     def _done_with(self, reference: Reference) -> None:
         if self.is_ruled and self.keeper is not None:
             self.keeper.on_settled(reference)
-        number = reference.message.number
-        if number >= 0 and self.durable:
-            self._store.settle(number, self.id, reference.seq)
-        elif reference.page >= 0:
-            self.log.forget(reference, reference.message)
+        self.log.forget(reference, reference.message)
 
     def _note_delivered(self, reference: Reference) -> None:
         """Everything up to this one, the last of a run, has been delivered once."""
