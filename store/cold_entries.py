@@ -86,6 +86,7 @@ class Selection:
     def run(self, first: i64, last: i64, dead: DeadSeqs | None) -> None:
         """Take what is live between two seqs, until there is no room."""
         entries = self._entries
+        size: i64 = len(entries)
         room = self.room
         self.next_seq = first
         # From there on no entry's seq is below `first`.
@@ -97,8 +98,11 @@ class Selection:
             if seq > last:
                 self.next_seq = last + 1
                 return
-            at = self._seek(at, seq, first)
-            if at < len(entries) and read_seq(entries, at, first) == seq:
+            is_next = at < size and read_seq(entries, at, first) == seq
+            if not is_next:
+                at = self._seek(at, seq, first)
+                is_next = at < size and read_seq(entries, at, first) == seq
+            if is_next:
                 self._take(seq, at)
                 at += ENTRY_SIZE
             else:

@@ -1,8 +1,8 @@
 """A cold read: messages that left memory are read back, a window at a time.
 
     plan     on the loop: which seqs of which segments are live (`cold_store.py`)
-    run      on the reader thread: entries, blocks, records
-    places   back on the loop: the messages, taken apart (`stored_message.py`)
+    run      on the reader thread: entries, blocks, records, and what they are made of
+    take     back on the loop: the messages (`stored_message.py`)
 
 A window ends where its count, its size or the number of blocks it touches does:
 queues that drain together share blocks, and a window that is wider than the cache
@@ -24,7 +24,7 @@ from store.cold_records import ColdRecords, DamagedMessage
 from store.dead_seqs import DeadSeqs
 from store.index import LiveSpan
 from store.index_rebuild import IndexRebuild
-from store.stored_message import Lookup, Places, Seeds
+from store.stored_message import Lookup, Seeds, StoredMessage
 
 
 @final
@@ -75,8 +75,8 @@ class ColdRead:
         "is_cut",
         "is_sparse",
         "last_seq",
+        "messages",
         "next_seq",
-        "places",
         "queue_id",
         "reader",
         "room",
@@ -105,7 +105,7 @@ class ColdRead:
         self.spans: list[PlannedSpan] = []
         # Segments whose files are to be closed first.
         self.forgets: list[int] = []
-        self.places = Places()
+        self.messages: list[StoredMessage] = []
         self.damaged: list[DamagedMessage] = []
         self.error: Exception | None = None
         self.bytes_read: i64 = 0
@@ -208,7 +208,7 @@ class ColdRead:
             self.reader,
             file,
             self._lookup,
-            self.places,
+            self.messages,
             self.damaged,
         )
         try:

@@ -29,6 +29,7 @@ from store.cold_cache import (
     BLOCK_BITS,
     BLOCK_SIZE,
     BytesCache,
+    CachedBytes,
     Descriptors,
     WantedBlock,
 )
@@ -48,7 +49,6 @@ from store.segment_index import (
 )
 
 _MIB: Final = 1024 * 1024
-_BLOCKS_JOINED_MAX: Final = _MIB // BLOCK_SIZE
 _BLOCK_CACHE_SIZE: Final = 8 * _MIB
 _DIRECTORY_CACHE_SIZE: Final = 2 * _MIB
 _ENTRY_CACHE_SIZE: Final = 4 * _MIB
@@ -213,18 +213,15 @@ class ColdReader:
             OSError: the first that is not `is_read` cannot be.
         """
         base = file.serial << _BLOCK_NUMBER_BITS
-        at: i64 = 0
-        while at < len(wanted):
-            block = wanted[at]
+        for block in wanted:
             cached = self._blocks.get(base + block.number)
             if cached is not None and len(cached.data) >= block.end:
                 block.fill(cached)
-                at += 1
             elif self._credit > 0 or block.size * _RATIO_MAX > BLOCK_SIZE:
-                at += self._load_blocks(file, wanted, at, limit)
+                # Neighbours too: cut out of one read they would be copied once more.
+                block.fill(self._load_block(file, block.number, limit))
             else:
                 self._load_part(file, block)
-                at += 1
 
     def read_stretch(
         self, file: ColdFile, start: i64, end: i64, wanted: i64
@@ -260,48 +257,10 @@ class ColdReader:
             data = self.read(file, size, start)
         block.fill_part(data)
 
-    def _load_blocks(
-        self, file: ColdFile, wanted: list[WantedBlock], at: i64, limit: i64
-    ) -> i64:
-        """Read the block at an index and the missing ones next to it; count them."""
-        first = wanted[at].number
-        count = self._missing_count(file, wanted, at)
-        data = b""
-        try:
-            data = self._read_span(file, first, count, limit)
-        except OSError:
-            if count == 1:
-                raise
-            # One of them cannot be read: those before it may be fine.
-            count = 1
-            data = self._read_span(file, first, 1, limit)
-        base = file.serial << _BLOCK_NUMBER_BITS
-        for i in range(count):
-            part = data
-            if count > 1:
-                part = data[i << BLOCK_BITS : (i + 1) << BLOCK_BITS]
-            wanted[at + i].fill(self._blocks.put(base + first + i, part))
-        return count
-
-    def _missing_count(self, file: ColdFile, wanted: list[WantedBlock], at: i64) -> i64:
-        """Return how many blocks from an index on one call can read."""
-        base = file.serial << _BLOCK_NUMBER_BITS
-        first = wanted[at].number
-        count: i64 = 1
-        while count < _BLOCKS_JOINED_MAX and at + count < len(wanted):
-            block = wanted[at + count]
-            if block.number != first + count:
-                break
-            cached = self._blocks.get(base + block.number)
-            if cached is not None and len(cached.data) >= block.end:
-                break
-            count += 1
-        return count
-
-    def _read_span(self, file: ColdFile, first: i64, count: i64, limit: i64) -> bytes:
-        start = first << BLOCK_BITS
-        size: i64 = min(count << BLOCK_BITS, limit - start)
-        return self.read(file, size, start)
+    def _load_block(self, file: ColdFile, number: i64, limit: i64) -> CachedBytes:
+        start = number << BLOCK_BITS
+        data = self.read(file, min(BLOCK_SIZE, limit - start), start)
+        return self._blocks.put((file.serial << _BLOCK_NUMBER_BITS) + number, data)
 
     def drop_blocks(self, file: ColdFile, offset: i64, size: i64) -> None:
         """Read the blocks of a stretch anew the next time they are needed."""

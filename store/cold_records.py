@@ -1,7 +1,7 @@
 """The records of one span, found in blocks by their entries and checked.
 
     blocks     0 [..... 40 .. 41 ... 4]   1 [2 ........]
-    places     40, 41 in block 0; 42 in a joint of its own
+    messages   40, 41 from block 0; 42 from a joint of its own
 
 A record that spans two blocks is joined from them; one larger than a block is read by
 calls of its own, part by part, so that its content and body are never copied. A record
@@ -24,7 +24,7 @@ from store.stored_message import (
     ENVELOPE_SIZE_AT,
     FLAGS_AT,
     Lookup,
-    Places,
+    StoredMessage,
     body_offset,
     envelope_offset,
     is_head,
@@ -56,7 +56,7 @@ class ColdRecords:
         "_damaged",
         "_file",
         "_lookup",
-        "_places",
+        "_messages",
         "_reader",
         "count",
         "is_astray",
@@ -69,13 +69,13 @@ class ColdRecords:
         reader: ColdReader,
         file: ColdFile,
         lookup: Lookup,
-        places: Places,
+        messages: list[StoredMessage],
         damaged: list[DamagedMessage],
     ) -> None:
         self._reader = reader
         self._file = file
         self._lookup = lookup
-        self._places = places
+        self._messages = messages
         self._damaged = damaged
         # What was taken, and where it would go on.
         self.count: i64 = 0
@@ -135,13 +135,13 @@ class ColdRecords:
             data = self._reader.read(self._file, size, offset)
             start = 0
         elif place + size > BLOCK_SIZE:
-            data = data[start:] + rest
+            data = data[start:] + rest[: place + size - BLOCK_SIZE]
             start = 0
-        lane = self._lookup.lane_in(data, start, size, seq)
-        if lane < 0:
+        message = self._lookup.find(data, start, size, seq)
+        if message is None:
             return False
         wanted[at].sharers = self._lookup.destination_count
-        self._places.add(data, start, seq, lane)
+        self._messages.append(message)
         return True
 
     def _take_large(self, seq: i64, offset: i64, size: i64) -> bool:
@@ -168,20 +168,20 @@ class ColdRecords:
         lane = self._lookup.lane_at(head, 0, seq)
         if lane < 0:
             return False
-        self._places.add_apart(message_of(head, seq, lane, content, body))
+        self._messages.append(message_of(head, seq, lane, content, body))
         return True
 
     def _take_again(self, seq: i64, offset: i64, size: i64, is_sure: bool) -> bool:
         """Take a record that failed, past the cache; or believe it, if that is sure."""
         data = self._reader.read(self._file, size, offset)
-        lane = self._lookup.lane_in(data, 0, size, seq)
-        if lane >= 0:
+        message = self._lookup.find(data, 0, size, seq)
+        if message is not None:
             self._reader.drop_blocks(self._file, offset, size)
-            self._places.add(data, 0, seq, lane)
+            self._messages.append(message)
             return True
         if not is_sure:
             return False
-        if lane == DAMAGED:
+        if self._lookup.wrong == DAMAGED:
             report, is_saved = self._reader.put_aside(self._file, offset, data)
             self._damaged.append(DamagedMessage(seq, report, is_saved))
         else:

@@ -222,7 +222,7 @@ class ColdStore:
         self._statistics.cold_loads += 1
         self._statistics.cold_bytes += step.bytes_read
         return ReadResult(
-            step.places.messages(),
+            step.messages,
             step.next_seq,
             step.next_seq > step.last_seq,
             step.damaged,

@@ -162,6 +162,15 @@ class MessageStore(Generic[T]):
         else:
             self._facts.touch(queue_id).settle(seq)
 
+    @property
+    def begun_base(self) -> i64:
+        """Return below which append number nothing waits any more."""
+        return self._waiting.base
+
+    def settle_written(self, queue_id: i64, first: i64, last: i64) -> None:
+        """A queue is done with each of these messages, none of which waits."""
+        self._facts.touch(queue_id).settle_all(first, last)
+
     def settle_moved(
         self, number: i64, queue_id: i64, seq: i64, copy_number: i64, token: object
     ) -> None:
@@ -249,10 +258,7 @@ class MessageStore(Generic[T]):
     # -- looking after the log
 
     def begin_maintenance(self, now_ms: i64) -> MaintenanceStep | None:
-        """Do a slice of work; return a step for the compactor if one is due.
-
-        None while one is out.
-        """
+        """Do a slice of work; return a step for the compactor, if none is out."""
         if self.maintenance.is_in_flight or self._is_failed:
             return None
         return self.maintenance.advance(now_ms)

@@ -183,6 +183,16 @@ class QueueFacts:
         elif seq <= self._written_upper:
             self.settled.add(seq)
 
+    def settle_all(self, first: i64, last: i64) -> None:
+        """Written messages are done with: each seq from `first` to `last` is one."""
+        if self._refused is not None:
+            seq = first
+            while seq <= last:
+                self.settle(seq)
+                seq += 1
+        elif first <= self._written_upper:
+            self.settled.add_range(first, min(last, self._written_upper))
+
     def settle_range(self, first: i64, last: i64) -> None:
         """Written messages are done with; not every seq need have been one."""
         self.settled.add_range(first, min(last, self._written_upper))

@@ -55,11 +55,6 @@ class Stretch:
         # None: each record is read alone.
         self.data: bytes | None = None
 
-    @property
-    def is_dense(self) -> bool:
-        """Say whether what is wanted takes as much memory as all of it, or nearly."""
-        return self.size * 2 >= self.end - self.start
-
     def add(self, share: i64, seq: i64, offset: i64, size: i64) -> None:
         """Want a record that begins in the block."""
         self.start = min(self.start, offset)
@@ -281,20 +276,17 @@ class SharedRead:
             if data is None:
                 data = self._reader.read(file, size, offset)
                 start = 0
-            elif not stretch.is_dense:
-                # Else a few messages would keep all of it in memory.
-                data = data[start : start + size]
-                start = 0
-            lane = share.lookup.lane_in(data, start, size, seq)
-            if lane >= 0:
-                share.read.places.add(data, start, seq, lane)
+            message = share.lookup.find(data, start, size, seq)
+            if message is None:
+                return False
+            share.read.messages.append(message)
         except Exception:  # noqa: BLE001 - on its own, the read says what it is
             return False
-        return lane >= 0
+        return True
 
     def _find_cut(self) -> None:
         """Who was cut before the first message is run alone."""
         for read in self._reads:
-            if read.is_cut and read.places.count == 0:
+            if read.is_cut and not read.messages:
                 read.begin_anew()
                 self._alone.append(read)

@@ -1,9 +1,11 @@
 """A message as it is read back: found in a block, checked, taken apart.
 
-The check is made where the block was read, message by message; what it leaves are
-places (which block, from where, which seq, which lane), packed into bytes, that cross
-to the loop as they are. There the message is taken apart: its envelope, content and
-body are cut out of the block once, and an envelope like the one before is that one.
+    block   [... | head, destinations | envelope | content | body | checksum | ...]
+
+All of that is done where the block was read, message by message. The content and the
+body are cut out of the block once, and what was cut out is what is checked: so there is
+one copy of them, and the block need not stay. An envelope like the one before is that
+one.
 
 A record is checked for its checksum, for parts that fit its length, and for being
 what it is looked up as: a message of this queue with this seq.
@@ -11,21 +13,15 @@ what it is looked up as: a message of this queue with this seq.
 
 from typing import Final, final
 
-from librt.strings import (
-    BytesWriter,
-    read_i16_be,
-    read_i64_be,
-    write_i32_be,
-    write_i64_be,
-)
-from mypy_extensions import i32, i64, mypyc_attr
+from librt.strings import read_i16_be, read_i64_be
+from mypy_extensions import i64, mypyc_attr
 
 from store import record
 from store.batch import seed_of
 from store.checksum import crc32
 from store.record import CHECKSUM_SIZE, DESTINATION_SIZE, read_u32
 
-# What `Lookup.lane_in` says of a record that is not what was looked up.
+# What is wrong with a record that is not what was looked up.
 DAMAGED: Final = -1
 ANOTHER: Final = -2
 
@@ -41,14 +37,10 @@ CONTENT_SIZE_AT: Final = ENVELOPE_SIZE_AT + 4
 COUNT_AT: Final = CONTENT_SIZE_AT + 4
 DESTINATIONS_AT: Final = COUNT_AT + 4
 
-# Below, a copy is cheaper than a view of the bytes.
-_VIEWED_FROM: Final = 4096
+# Below, one more copy is cheaper than to compute the checksum part by part.
+_PARTED_FROM: Final = 512
 _SEEDS_MAX: Final = 4096
 _U16: Final = 0xFFFF
-
-_PLACE_SIZE: Final = 20
-# In a place: the message stands in the list of those that were taken apart already.
-_APART: Final = -1
 
 
 @final
@@ -119,28 +111,75 @@ class Seeds:
 class Lookup:
     """Records of one segment, looked up for one queue."""
 
-    __slots__ = ("_queue_id", "_seeds", "_segment", "destination_count")
+    __slots__ = (
+        "_envelope",
+        "_queue_id",
+        "_seeds",
+        "_segment",
+        "destination_count",
+        "wrong",
+    )
 
     def __init__(self, seeds: Seeds, segment: i64, queue_id: i64) -> None:
         self._seeds = seeds
         self._segment = segment
         self._queue_id = queue_id
-        # Of the record that was looked at last.
+        # Of the message before.
+        self._envelope = b""
+        # Of the record that was looked at last: how many destinations it has, and what
+        # is wrong with it if it is not what was looked up.
         self.destination_count: i64 = 1
+        self.wrong: i64 = DAMAGED
 
-    def lane_in(self, data: bytes, start: i64, size: i64, seq: i64) -> i64:
-        """Return the lane of a message in a sound record; DAMAGED or ANOTHER if not."""
-        if not is_head(data, start, size) or start + size > len(data):
-            return DAMAGED
+    def find(
+        self, data: bytes, start: i64, size: i64, seq: i64
+    ) -> StoredMessage | None:
+        """Return the message of a record; None: it is not what was written there."""
+        self.wrong = DAMAGED
         end = start + size - CHECKSUM_SIZE
-        seed = self.seed(data, start)
-        if size < _VIEWED_FROM:
-            found = crc32(data[start:end], seed)
+        if size < record.MESSAGE_OVERHEAD or end + CHECKSUM_SIZE > len(data):
+            return None
+        if read_u32(data, start) != size or data[start + TYPE_AT] != record.MESSAGE:
+            return None
+        count = read_u32(data, start + COUNT_AT)
+        envelope_at = start + DESTINATIONS_AT + count * DESTINATION_SIZE
+        content_at = envelope_at + read_u32(data, start + ENVELOPE_SIZE_AT)
+        body_at = content_at + read_u32(data, start + CONTENT_SIZE_AT)
+        has_body = data[start + FLAGS_AT] & record.HAS_BODY != 0
+        if body_at > end or data[start + VERSION_AT] != record.VERSION:
+            return None
+        if body_at < end and not has_body:
+            return None
+        content = data[content_at:body_at]
+        body = data[body_at:end] if has_body else None
+        found = self.seed(data, start)
+        if size < _PARTED_FROM:
+            found = crc32(data[start:end], found)
         else:
-            found = crc32(memoryview(data)[start:end], seed)
+            found = crc32(data[start:content_at], found)
+            found = crc32(content, found)
+            if body is not None:
+                found = crc32(body, found)
         if found != read_u32(data, end):
-            return DAMAGED
-        return self.lane_at(data, start, seq)
+            return None
+        lane = self.lane_at(data, start, seq)
+        if lane < 0:
+            self.wrong = ANOTHER
+            return None
+        envelope = data[envelope_at:content_at]
+        if envelope == self._envelope:
+            envelope = self._envelope
+        else:
+            self._envelope = envelope
+        return StoredMessage(
+            seq,
+            lane,
+            envelope,
+            content,
+            body,
+            read_i64_be(data, start + ENQUEUED_AT),
+            read_i64_be(data, start + EXPIRES_AT),
+        )
 
     def seed(self, data: bytes, start: i64) -> int:
         """Return what the checksum of the record starts with."""
@@ -202,84 +241,4 @@ def message_of(
         body,
         read_i64_be(head, ENQUEUED_AT),
         read_i64_be(head, EXPIRES_AT),
-    )
-
-
-@final
-class Places:
-    """Where the messages of a read are: what crosses from the reader to the loop."""
-
-    __slots__ = ("_apart", "_blocks", "_out", "count")
-
-    def __init__(self) -> None:
-        self._blocks: list[bytes] = []
-        self._apart: list[StoredMessage] = []
-        self._out = BytesWriter()
-        self.count: i64 = 0
-
-    def add(self, data: bytes, start: i64, seq: i64, lane: i64) -> None:
-        """Add a sound record that lies in `data`."""
-        blocks = self._blocks
-        if not blocks or blocks[-1] is not data:
-            blocks.append(data)
-        self._write(len(blocks) - 1, start, seq, lane)
-
-    def add_apart(self, message: StoredMessage) -> None:
-        """Add a message that was read in parts."""
-        self._apart.append(message)
-        self._write(_APART, len(self._apart) - 1, message.seq, message.lane)
-
-    def _write(self, block: i64, start: i64, seq: i64, lane: i64) -> None:
-        out = self._out
-        write_i32_be(out, i32(block))
-        write_i32_be(out, i32(start))
-        write_i64_be(out, seq)
-        write_i32_be(out, i32(lane))
-        self.count += 1
-
-    def messages(self) -> list[StoredMessage]:
-        """Take the messages apart, in order."""
-        places = self._out.getvalue()
-        found: list[StoredMessage] = []
-        envelope = b""
-        at: i64 = 0
-        while at < len(places):
-            block = read_u32(places, at)
-            start = read_u32(places, at + 4)
-            if block == _APART & 0xFFFFFFFF:
-                found.append(self._apart[start])
-            else:
-                message = _take_apart(
-                    self._blocks[block],
-                    start,
-                    read_i64_be(places, at + 8),
-                    read_u32(places, at + 16),
-                    envelope,
-                )
-                envelope = message.envelope
-                found.append(message)
-            at += _PLACE_SIZE
-        return found
-
-
-def _take_apart(
-    data: bytes, start: i64, seq: i64, lane: i64, envelope_before: bytes
-) -> StoredMessage:
-    envelope_at = start + envelope_offset(data, start)
-    content_at = envelope_at + read_u32(data, start + ENVELOPE_SIZE_AT)
-    body_at = content_at + read_u32(data, start + CONTENT_SIZE_AT)
-    envelope = data[envelope_at:content_at]
-    if envelope == envelope_before:
-        envelope = envelope_before
-    body: bytes | None = None
-    if data[start + FLAGS_AT] & record.HAS_BODY:
-        body = data[body_at : start + read_u32(data, start) - CHECKSUM_SIZE]
-    return StoredMessage(
-        seq,
-        lane,
-        envelope,
-        data[content_at:body_at],
-        body,
-        read_i64_be(data, start + ENQUEUED_AT),
-        read_i64_be(data, start + EXPIRES_AT),
     )

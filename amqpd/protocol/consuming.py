@@ -367,12 +367,11 @@ class Consuming:
     def finish(self, references: list[Reference], outcome: i64) -> None:
         """Do with deliveries that have left the ledger what the client has said."""
         if outcome == ACKED:
-            self.traffic.acked += len(references)
+            self._settle(references)
+            return
         for reference in references:
             consumer = reference.consumer
-            if outcome == ACKED:
-                reference.queue.settle(reference)
-            elif outcome == REQUEUED:
+            if outcome == REQUEUED:
                 reference.queue.requeue(reference)
             elif outcome == REJECTED:
                 reference.queue.reject(reference)
@@ -383,6 +382,29 @@ class Consuming:
                 consumer.unacked_count -= 1
                 if not consumer.in_ring:
                     consumer.queue.offer(consumer)
+        if self._waiting:
+            self._wake()
+
+    def _settle(self, references: list[Reference]) -> None:
+        """Settle what was acked, at once what a consumer had of a queue in a row."""
+        self.traffic.acked += len(references)
+        start: i64 = 0
+        count: i64 = len(references)
+        while start < count:
+            queue, consumer = references[start].queue, references[start].consumer
+            end = start + 1
+            while end < count:
+                reference = references[end]
+                if reference.queue is not queue or reference.consumer is not consumer:
+                    break
+                end += 1
+            queue.settle_run(references, start, end)
+            if consumer is not None:
+                self.unacked_count -= end - start
+                consumer.unacked_count -= end - start
+                if not consumer.in_ring:
+                    consumer.queue.offer(consumer)
+            start = end
         if self._waiting:
             self._wake()
 

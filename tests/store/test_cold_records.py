@@ -8,7 +8,7 @@ from store.cold_cache import BLOCK_SIZE
 from store.cold_entries import Room, Selection
 from store.cold_reader import ColdReader
 from store.cold_records import ColdRecords, DamagedMessage
-from store.stored_message import Lookup, Places, Seeds
+from store.stored_message import Lookup, Seeds, StoredMessage
 from tests.support.cold_log import QUARANTINE, UUID, ColdLog, dead_of, seqs_of
 from tests.support.memory_filesystem import Fault
 
@@ -20,13 +20,13 @@ class Taking:
         self.log = log
         self.reader = ColdReader(log.filesystem, UUID, QUARANTINE)
         self.file = self.reader.file(log.path(1), 1, 1)
-        self.places = Places()
+        self.messages: list[StoredMessage] = []
         self.damaged: list[DamagedMessage] = []
         self.records = ColdRecords(
             self.reader,
             self.file,
             Lookup(Seeds(), 1, 1),
-            self.places,
+            self.messages,
             self.damaged,
         )
         while not has_credit and self.reader.bytes_read < 100 << 20:
@@ -44,9 +44,8 @@ class Taking:
         return self.records.take(selection, first, is_sure)
 
     def seqs(self) -> list[int]:
-        messages = self.places.messages()
-        self.log.check(1, messages)
-        return seqs_of(messages)
+        self.log.check(1, self.messages)
+        return seqs_of(self.messages)
 
     @property
     def bytes_read(self) -> int:
@@ -119,7 +118,7 @@ def test_a_large_record_of_another_queue_is_not_taken(log: ColdLog) -> None:
     taking = Taking(log)
     other = Taking(log)
     taking.records = ColdRecords(
-        other.reader, other.file, Lookup(Seeds(), 1, 2), other.places, other.damaged
+        other.reader, other.file, Lookup(Seeds(), 1, 2), other.messages, other.damaged
     )
     assert not taking.run(14, 14, is_sure=False)
     assert taking.records.is_astray

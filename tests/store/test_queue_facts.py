@@ -152,6 +152,22 @@ def test_a_settled_range_ends_where_what_is_written_ends() -> None:
     assert settled_in(begun_and_records(facts)[1]) == [(3, 9)]
 
 
+def test_all_of_a_range_are_settled_as_each_of_them_is() -> None:
+    facts = QueueFacts(7, 9)
+    facts.settle_all(3, 5)
+    facts.settle_all(6, 12)
+    facts.settle_all(11, 12)
+    assert settled_in(begun_and_records(facts)[1]) == [(3, 9)]
+
+
+def test_a_refused_message_in_a_range_that_is_settled_is_no_fact() -> None:
+    facts = QueueFacts(7, 9)
+    facts.lose(5)
+    facts.settle_all(3, 12)
+    assert not facts.is_lost(5)
+    assert settled_in(begun_and_records(facts)[1]) == [(3, 4), (6, 9)]
+
+
 def test_a_batch_tells_where_its_messages_lie_and_which_seqs_are_missing() -> None:
     facts = QueueFacts(7, -1)
     for seq, offset in ((4, 64), (5, 164), (9, 264)):

@@ -133,7 +133,7 @@ def test_what_is_read_for_a_few_messages_does_not_stay_in_memory(log: ColdLog) -
     assert log.statistics.cold_bytes > 3 * BLOCK_SIZE
     for step, result in zip(reads, results, strict=True):
         assert len(result.messages) == 200
-        assert sum(map(len, step.places._blocks)) < 200 * 1_200
+        assert sum(len(message.content) for message in step.messages) < 200 * 1_200
 
 
 def test_a_stretch_is_let_go_when_its_messages_were_taken(

@@ -1,4 +1,4 @@
-"""Records that were read back: checked, packed into places, taken apart."""
+"""Records that were read back: checked and taken apart."""
 
 from collections.abc import Callable
 
@@ -6,12 +6,14 @@ import pytest
 
 from store import stored_message
 from store.batch import HEADER_SIZE, BatchWriter, seed_of
-from store.record import read_u32
+from store.checksum import crc32
+from store.record import CHECKSUM_SIZE, HAS_BODY, SETTLE, read_u32
 from store.stored_message import (
     ANOTHER,
     DAMAGED,
+    FLAGS_AT,
+    TYPE_AT,
     Lookup,
-    Places,
     Seeds,
     StoredMessage,
     body_offset,
@@ -47,47 +49,88 @@ def lookup(queue_id: int = 7, segment: int = SEGMENT) -> Lookup:
 # -- checks
 
 
-@pytest.mark.parametrize("content", [b"", b"content", bytes(10_000)])
+def wrong(found: Lookup, data: bytes, size: int, seq: int = 40) -> int:
+    assert found.find(data, 0, size, seq) is None
+    return int(found.wrong)
+
+
+def damage_in(data: bytes, size: int) -> bool:
+    return wrong(lookup(), data, size) == DAMAGED
+
+
+@pytest.mark.parametrize("content", [b"", b"content", bytes(600), bytes(10_000)])
+@pytest.mark.parametrize("body", [None, b"", b"a body", bytes(10_000)])
 @pytest.mark.parametrize("start", [0, 5])
-def test_a_sound_record_says_its_lane(content: bytes, start: int) -> None:
-    data = record_of(content)
-    assert lookup().lane_in(bytes(start) + data + b"more", start, len(data), 40) == 2
+def test_a_sound_record_is_taken_apart(
+    content: bytes, body: bytes | None, start: int
+) -> None:
+    data = record_of(content, body)
+    message = lookup().find(bytes(start) + data + b"more", start, len(data), 40)
+    assert message is not None
+    assert (message.seq, message.lane, message.envelope) == (40, 2, ENVELOPE)
+    assert (message.content, message.body) == (content, body)
+    assert (message.enqueued_ms, message.expires_ms) == (11, 22)
 
 
 def test_among_several_destinations_that_of_the_queue_is_found() -> None:
     data = record_of(keys=((7, 39, 1), (8, 40, 1), (7, 40, 65535), (9, 40, 1)))
-    assert lookup().lane_in(data, 0, len(data), 40) == 65535
+    found = lookup()
+    message = found.find(data, 0, len(data), 40)
+    assert message is not None
+    assert message.lane == 65535
+    assert found.destination_count == 4
 
 
 def test_a_record_without_the_message_is_another() -> None:
     data = record_of()
-    assert lookup().lane_in(data, 0, len(data), 41) == ANOTHER
-    assert lookup(queue_id=8).lane_in(data, 0, len(data), 40) == ANOTHER
+    assert wrong(lookup(), data, len(data), 41) == ANOTHER
+    assert wrong(lookup(queue_id=8), data, len(data)) == ANOTHER
 
 
-def test_every_byte_of_a_record_matters() -> None:
-    data = record_of(b"x", b"y", keys=((7, 40, 2), (8, 1, 0)))
+def test_what_was_wrong_with_one_record_is_not_said_of_the_next() -> None:
+    data, found = record_of(), lookup()
+    assert wrong(found, data, len(data), 41) == ANOTHER
+    assert wrong(found, data[:-1], len(data)) == DAMAGED
+
+
+@pytest.mark.parametrize("content", [b"x", bytes(600)])
+@pytest.mark.parametrize("body", [None, b"y"])
+def test_every_byte_of_a_record_matters(content: bytes, body: bytes | None) -> None:
+    data = record_of(content, body, keys=((7, 40, 2), (8, 1, 0)))
     for at in range(len(data)):
         broken = bytearray(data)
         broken[at] ^= 0x55
-        assert lookup().lane_in(bytes(broken), 0, len(data), 40) == DAMAGED
+        assert damage_in(bytes(broken), len(data))
 
 
 def test_a_record_of_another_segment_is_damaged() -> None:
     data = record_of()
-    assert lookup(segment=4).lane_in(data, 0, len(data), 40) == DAMAGED
+    assert wrong(lookup(segment=4), data, len(data)) == DAMAGED
 
 
 def test_a_record_that_is_not_all_there_is_damaged() -> None:
     data = record_of()
     for size in range(len(data)):
-        assert lookup().lane_in(data[:size], 0, len(data), 40) == DAMAGED
+        assert damage_in(data[:size], len(data))
 
 
 def test_a_record_of_another_size_is_damaged() -> None:
     data = record_of()
-    assert lookup().lane_in(data + data, 0, len(data) + 1, 40) == DAMAGED
-    assert lookup().lane_in(data, 0, 10, 40) == DAMAGED
+    assert damage_in(data + data, len(data) + 1)
+    assert damage_in(data, 10)
+
+
+@pytest.mark.parametrize("kind", [HAS_BODY, 0])
+def test_a_record_of_no_message_is_damaged_though_its_checksum_is_right(
+    kind: int,
+) -> None:
+    data = bytearray(record_of(b"content", b"body")[:-CHECKSUM_SIZE])
+    # Without the flag the content would have to reach the end.
+    data[FLAGS_AT] = kind
+    if kind:
+        data[TYPE_AT] = SETTLE
+    data += crc32(data, seed_of(SEGMENT, BATCH)).to_bytes(CHECKSUM_SIZE, "big")
+    assert damage_in(bytes(data), len(data))
 
 
 @pytest.mark.parametrize(
@@ -130,55 +173,27 @@ def test_seeds_forget_when_there_are_too_many() -> None:
     assert seeds.of(SEGMENT, 1) == seed_of(SEGMENT, 1)
 
 
-# -- places
-
-
-def place(places: Places, data: bytes, start: int = 0, seq: int = 40) -> None:
-    places.add(data, start, seq, 2)
-
-
-def test_messages_are_taken_apart_in_order() -> None:
-    one, two = record_of(b"one"), record_of(b"two", b"a body")
-    block = one + two
-    places = Places()
-    place(places, block, 0, 5)
-    place(places, block, len(one), 6)
-    place(places, record_of(b"three", b""), 0, 1 << 40)
-    found = places.messages()
-    assert places.count == 3
-    assert [(m.seq, m.content, m.body) for m in found] == [
-        (5, b"one", None),
-        (6, b"two", b"a body"),
-        (1 << 40, b"three", b""),
-    ]
-    for message in found:
-        assert message.envelope == ENVELOPE
-        assert (message.enqueued_ms, message.expires_ms) == (11, 22)
-        assert message.lane == 2
+# -- messages
 
 
 def test_an_envelope_like_the_one_before_is_that_one() -> None:
-    places = Places()
+    found, messages = lookup(), []
     for envelope in (b"the first key", b"the first key", b"another"):
-        place(places, record_of(envelope=envelope))
-    one, two, three = places.messages()
+        data = record_of(envelope=envelope)
+        message = found.find(data, 0, len(data), 40)
+        assert message is not None
+        messages.append(message)
+    one, two, three = messages
     assert one.envelope is two.envelope
     assert three.envelope == b"another"
 
 
-def test_a_message_in_parts_stands_where_it_was_added() -> None:
+def test_a_message_whose_parts_were_read_alone_has_its_head() -> None:
     head = record_of(b"ignored")
     apart = message_of(head, 6, 1, b"content", b"body")
-    assert apart.envelope == ENVELOPE
+    assert (apart.seq, apart.lane, apart.envelope) == (6, 1, ENVELOPE)
+    assert (apart.content, apart.body) == (b"content", b"body")
     assert (apart.enqueued_ms, apart.expires_ms) == (11, 22)
-    places = Places()
-    place(places, record_of(b"before"), 0, 5)
-    places.add_apart(apart)
-    place(places, record_of(b"behind"), 0, 7)
-    found = places.messages()
-    assert [m.content for m in found] == [b"before", b"content", b"behind"]
-    assert found[1] is apart
-    assert found[0].envelope is found[2].envelope
 
 
 def test_a_message_keeps_what_it_is_made_of() -> None:

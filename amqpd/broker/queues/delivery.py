@@ -40,6 +40,10 @@ class ReferenceOwner:
         """An unacked reference is done with."""
         raise NotImplementedError
 
+    def settle_run(self, references: "list[Reference]", start: i64, end: i64) -> None:
+        """Its unacked references from `start` to before `end` are done with."""
+        raise NotImplementedError
+
     def reject(self, reference: "Reference") -> None:
         """An unacked reference is not wanted: it may be a dead letter."""
         raise NotImplementedError

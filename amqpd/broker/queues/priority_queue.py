@@ -261,6 +261,11 @@ class PriorityLevel(Queue):
             self._face.unacked_count -= 1
         super().settle(reference)
 
+    def settle_run(self, references: list[Reference], start: i64, end: i64) -> None:
+        """Its unacked references from `start` to before `end` are done with."""
+        for at in range(start, end):
+            self.settle(references[at])
+
     def reject(self, reference: Reference) -> None:
         """An unacked reference is not wanted: it may be a dead letter."""
         if not self.is_deleted:

@@ -302,8 +302,8 @@ class Queue(PagedQueue):
             if not no_ack:
                 self._note_delivered(reference)
         if sent:
-            now_ms = self._dispatch.timers.now_ms
-            self.ages.note_left(now_ms, reference.message.enqueued_ms)
+            enqueued_ms = reference.message.enqueued_ms
+            self.ages.note_left(self._dispatch.timers.now_ms, enqueued_ms)
         if ready.behind and ready.at_hand < self._windows.low_count:
             self.refill()
         return ready.at_hand > 0 and ring.count > 0
@@ -311,21 +311,28 @@ class Queue(PagedQueue):
     def settle(self, reference: Reference) -> None:
         """An unacked reference is done with: acked, or rejected for good."""
         self._note_answered(reference)
-        if self.is_deleted:
-            return
-        self.unacked_count -= 1
-        self._done_with(reference)
+        if not self.is_deleted:
+            self.unacked_count -= 1
+            self._done_with(reference)
+
+    def settle_run(self, references: list[Reference], start: i64, end: i64) -> None:
+        """Its unacked references from `start` to before `end` are done with."""
+        if self.is_deleted or self.is_ruled or not self.durable:
+            for at in range(start, end):
+                self.settle(references[at])
+        else:
+            self.unacked_count -= end - start
+            self.log.settle_run(references, start, end)
 
     def reject(self, reference: Reference) -> None:
         """An unacked reference is not wanted: it may be a dead letter."""
         self._note_answered(reference)
-        if self.is_deleted:
-            return
-        self.unacked_count -= 1
-        if self.keeper is not None:
-            self.keeper.reject(reference)
-        else:
-            self._done_with(reference)
+        if not self.is_deleted:
+            self.unacked_count -= 1
+            if self.keeper is not None:
+                self.keeper.reject(reference)
+            else:
+                self._done_with(reference)
 
     def requeue(self, reference: Reference, is_failed: bool = False) -> None:
         """An unacked reference goes back to its place."""
@@ -581,11 +588,7 @@ class Queue(PagedQueue):
     def _done_with(self, reference: Reference) -> None:
         if self.is_ruled and self.keeper is not None:
             self.keeper.on_settled(reference)
-        number = reference.message.number
-        if number >= 0 and self.durable:
-            self._store.settle(number, self.id, reference.seq)
-        elif reference.page >= 0:
-            self.log.forget(reference, reference.message)
+        self.log.forget(reference, reference.message)
 
     def _note_delivered(self, reference: Reference) -> None:
         """Everything up to this one, the last of a run, has been delivered once."""

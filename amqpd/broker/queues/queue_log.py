@@ -88,6 +88,39 @@ class QueueLog:
             assert paging is not None
             paging.settle(reference.page, self.page_id, reference.seq)
 
+    def settle_run(self, references: list[Reference], start: i64, end: i64) -> None:
+        """Unacked references from `start` to before `end` are done with.
+
+        The queue is durable. The log is told of ranges; each message is looked at
+        just once, since by now it has left the processor's caches.
+        """
+        store = self._store
+        base = store.begun_base
+        cost: i64 = 0
+        first: i64 = 1
+        last: i64 = 0
+        at = start
+        while at < end:
+            reference = references[at]
+            at += 1
+            message = reference.message
+            cost += message.cost
+            run = reference.run
+            if run is not None:
+                run.count -= 1
+            if not 0 <= message.number < base:
+                self.forget(reference, message)
+                continue
+            seq = reference.seq
+            if seq != last + 1:
+                if first <= last:
+                    store.settle_written(self._id, first, last)
+                first = seq
+            last = seq
+        if first <= last:
+            store.settle_written(self._id, first, last)
+        self.use.unacked -= cost
+
     def forget_moved(
         self,
         reference: Reference,
