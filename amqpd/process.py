@@ -12,6 +12,8 @@ from typing import Final
 
 _PAGE_SIZE: Final = os.sysconf("SC_PAGE_SIZE")
 _STATM: Final = "/proc/self/statm"
+# Seven numbers.
+_STATM_SIZE_MAX: Final = 256
 _DESCRIPTORS: Final = "/proc/self/fd"
 
 # What malloc.h calls them; from where on a block gets pages of its own, and how much
@@ -26,8 +28,13 @@ _FREE_MAX: Final = 2 * _MAPPED_FROM
 def resident_size() -> int:
     """Return the resident set of this process in octets."""
     try:
-        with open(_STATM, "rb") as file:
-            return int(file.read().split()[1]) * _PAGE_SIZE
+        # Some 50 times a second: a file object would make three times as many calls.
+        descriptor = os.open(_STATM, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            pages = os.read(descriptor, _STATM_SIZE_MAX)
+        finally:
+            os.close(descriptor)
+        return int(pages.split()[1]) * _PAGE_SIZE
     except OSError:
         # Not Linux. This is its largest size so far, which is better than nothing.
         return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024

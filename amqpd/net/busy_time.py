@@ -7,7 +7,7 @@ Whatever runs on the loop runs between two calls of its selector, Python's garba
 collector included. So the selector is where the time is taken: the clock is read once
 in every round of the loop, and once more where it had to wait for something to do. The
 time in which the machine gave the processor to somebody else counts: clients wait for
-that, too.
+that, too. Here it is known as well whether somebody came alone.
 """
 
 from __future__ import annotations
@@ -25,6 +25,8 @@ class BusySelector(selectors.DefaultSelector):
     def __init__(self, clock: Callable[[], float] = time.perf_counter) -> None:
         super().__init__()
         self.seconds_max = 0.0
+        #: How many sockets were ready at the last call.
+        self.ready_count = 0
         self._clock = clock
         self._select = super().select
         self._since = clock()
@@ -45,4 +47,5 @@ class BusySelector(selectors.DefaultSelector):
         ready = self._select(timeout)
         # With nothing to wait for the next go has begun with the end of the last.
         self._since = now if timeout == 0 else self._clock()
+        self.ready_count = len(ready)
         return ready

@@ -1,12 +1,12 @@
 """The turn of the loop, and the only one who sleeps.
 
-    confirms (steps that came back) -> what is due -> feeds -> dispatch -> writes
-                                                                -> memory -> disk
+    confirms (steps that came back) -> what is due -> feeds -> dispatch -> short syncs
+                                                      -> writes -> memory -> disk
 
-Reads happen between turns; each wakes the ticker, and one turn serves them all. A turn
-is bounded by work: frames that are left over and queues that are left dirty go on in
-the next one, and so does letting go of messages when memory is short. What blocks is
-`Disk`'s: it comes back through `call_soon_threadsafe`.
+Reads happen between turns, and one turn serves all that come together; who comes alone
+is served at once. A turn is bounded by work: frames that are left over and queues that
+are left dirty go on in the next one, and so does letting go of messages when memory is
+short. What blocks is `Disk`'s: it comes back through `call_soon_threadsafe`.
 """
 
 import asyncio
@@ -77,7 +77,9 @@ class Ticker:
         # When something of the broker's is due; the alarm wakes us then.
         self._due_ms: int = NEVER_MS
         self._alarm: asyncio.TimerHandle | None = None
-        self.disk = Disk(broker, loop, self.now_ms, tick_seconds, self.wake, on_fatal)
+        self.disk = Disk(
+            broker, loop, self.now_ms, tick_seconds, self.wake, self.serve, on_fatal
+        )
 
     @property
     def is_disk_behind(self) -> bool:
@@ -105,6 +107,24 @@ class Ticker:
         if not self._is_scheduled:
             self._is_scheduled = True
             self._loop.call_soon(self._turn)
+
+    def serve(self) -> None:
+        """Something came in: make a turn, at once if nothing else came with it.
+
+        A turn that is put off costs a round of the loop. It is worth that only where it
+        serves others, too.
+        """
+        busy = self.busy
+        if self._is_scheduled or busy is None or busy.ready_count > 1:
+            self.wake()
+            return
+        try:
+            self._turn()
+        except Exception as error:  # noqa: BLE001 - told as the loop would tell it
+            # Whoever happened to come has no part in it.
+            self._loop.call_exception_handler(
+                {"message": "a turn failed", "exception": error}
+            )
 
     def start_sweep(self, members: Callable[[], list[Client]]) -> None:
         """Look after the deadlines of all connections every SWEEP_SECONDS."""
@@ -142,6 +162,7 @@ class Ticker:
             dispatch.visit_next()
             if time.perf_counter() > deadline:
                 break
+        self.disk.begin_short_sync(now_ms)
         for output in self.outputs.take_dirty():
             if output.sink is not None:
                 cast(Client, output.sink).flush()

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import selectors
+import socket
 from collections.abc import Iterator
 
 import pytest
@@ -67,6 +69,22 @@ def test_what_was_before_the_beginning_is_forgotten(
     clock.now += 1.0
     selector.select(0)
     assert selector.seconds_max == 1.0
+
+
+def test_it_is_known_who_came_alone(selector: BusySelector) -> None:
+    reading, writing = socket.socketpair()
+    with reading, writing:
+        selector.register(reading, selectors.EVENT_READ)
+        selector.select(0)
+        assert selector.ready_count == 0
+        writing.send(b"x")
+        selector.select(0)
+        assert selector.ready_count == 1
+        selector.register(writing, selectors.EVENT_WRITE)
+        selector.select(0)
+        assert selector.ready_count == 2
+        selector.unregister(reading)
+        selector.unregister(writing)
 
 
 def test_all_that_runs_in_a_round_of_the_loop_is_one_go(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 from typing import Any, cast
 
@@ -15,6 +15,7 @@ from amqpd.broker.timers import NEVER_MS, Timed
 from amqpd.clock import Clock
 from amqpd.net import disk as disk_module
 from amqpd.net import ticker as ticker_module
+from amqpd.net.busy_time import BusySelector
 from amqpd.net.ticker import Client, Ticker
 from amqpd.protocol.connection import UNITS_PER_TURN
 from amqpd.protocol.output import Output
@@ -99,6 +100,20 @@ def persistent(body: bytes = b"x") -> bytes:
     return publish("d", body, properties=PERSISTENT_PROPERTIES)
 
 
+def noted_steps(monkeypatch: pytest.MonkeyPatch) -> list[object]:
+    """Return a list that gets each step that comes back from now on."""
+    loop = asyncio.get_running_loop()
+    call_soon_threadsafe = loop.call_soon_threadsafe
+    steps: list[object] = []
+
+    def note(complete: Callable[[object], None], step: object) -> asyncio.Handle:
+        steps.append(step)
+        return call_soon_threadsafe(complete, step)
+
+    monkeypatch.setattr(loop, "call_soon_threadsafe", note)
+    return steps
+
+
 async def test_one_turn_serves_all_who_woke_it(
     ticker: Ticker, pair: ConnectionPair, client: NotingClient
 ) -> None:
@@ -110,6 +125,57 @@ async def test_one_turn_serves_all_who_woke_it(
     await wait_until(lambda: client.written != b"")
     # One ack for both.
     assert client.written == method(1, commands.Basic.Ack(2, True))
+
+
+async def test_who_comes_alone_is_served_at_once(
+    ticker: Ticker, pair: ConnectionPair, client: NotingClient
+) -> None:
+    ticker.busy = BusySelector()
+    pair.send(publish("nowhere"))
+    ticker.serve()
+    assert client.written == method(1, commands.Basic.Ack(1, False))
+
+
+async def test_those_who_come_together_share_a_turn(
+    ticker: Ticker, pair: ConnectionPair, client: NotingClient
+) -> None:
+    ticker.busy = BusySelector()
+    ticker.busy.ready_count = 2
+    for _ in range(2):
+        pair.send(publish("nowhere"))
+        ticker.serve()
+        assert client.written == b""
+    await wait_until(lambda: client.written != b"")
+    assert client.written == method(1, commands.Basic.Ack(2, True))
+
+
+async def test_a_turn_that_will_come_anyway_is_waited_for(
+    ticker: Ticker, pair: ConnectionPair, client: NotingClient
+) -> None:
+    ticker.busy = BusySelector()
+    ticker.wake()
+    pair.send(publish("nowhere"))
+    ticker.serve()
+    assert client.written == b""
+    await wait_until(lambda: client.written != b"")
+
+
+async def test_a_turn_that_fails_is_told_and_not_laid_on_who_came(
+    ticker: Ticker, pair: ConnectionPair
+) -> None:
+    class Broken(NotingClient):
+        def flush(self) -> None:
+            raise OSError("broken")
+
+    pair.output.sink = Broken(pair.output)
+    failures: list[object] = []
+    loop = asyncio.get_running_loop()
+    loop.set_exception_handler(lambda _, told: failures.append(told["exception"]))
+    ticker.busy = BusySelector()
+    pair.send(publish("nowhere"))
+    ticker.serve()
+    loop.set_exception_handler(None)
+    assert [str(failure) for failure in failures] == ["broken"]
 
 
 async def test_a_backlog_goes_on_turn_by_turn(
@@ -180,6 +246,44 @@ async def test_who_comes_during_a_sync_gets_the_next_one(
     await wait_until(lambda: client.written.endswith(b"\x03\x01\xce"))
     acks = [method(1, commands.Basic.Ack(1, False)), b""]
     assert client.written == acks[0] + method(1, commands.Basic.Ack(3, True))
+
+
+@pytest.mark.parametrize(
+    ("size", "begins_first"), [(1024, True), (disk_module.SHORT_SIZE, False)]
+)
+async def test_only_a_short_sync_begins_before_clients_are_written_to(
+    ticker: Ticker, pair: ConnectionPair, size: int, begins_first: bool
+) -> None:
+    durability = pair.bench.broker.durability
+    waiting: list[int] = []
+
+    class Looking(NotingClient):
+        def flush(self) -> None:
+            waiting.append(durability.bytes_waiting)
+            super().flush()
+
+    client = pair.output.sink = Looking(pair.output)
+    pair.send(publish("nowhere"), persistent(bytes(size)))
+    ticker.wake()
+    await wait_until(lambda: client.written.endswith(b"\x02\x00\xce"))
+    assert (waiting[0] == 0) == begins_first
+
+
+async def test_much_that_is_waited_for_is_written_and_synced_in_one_step(
+    bench: Bench,
+    ticker: Ticker,
+    pair: ConnectionPair,
+    client: NotingClient,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    steps = noted_steps(monkeypatch)
+    pair.send(persistent(bytes(60_000)) * 18)
+    bench.turn()
+    assert bench.broker.durability.bytes_waiting > disk_module.WRITE_SIZE
+    ticker.wake()
+    await wait_until(lambda: client.written != b"")
+    assert client.written == method(1, commands.Basic.Ack(18, True))
+    assert len(steps) == 1
 
 
 async def test_with_early_confirms_nobody_waits_for_a_sync(
@@ -294,6 +398,23 @@ async def test_a_failed_sync_is_fatal_once_and_nothing_is_begun_after_it(
         await asyncio.sleep(0)
     assert len(fatal) == 1
     await ticker.drain()
+
+
+async def test_a_failed_sync_is_the_last_step_though_its_turn_is_made_at_once(
+    bench: Bench,
+    ticker: Ticker,
+    pair: ConnectionPair,
+    disk: FailingDisk,
+    fatal: list[BaseException],
+) -> None:
+    ticker.busy = BusySelector()
+    disk.is_broken = True
+    pair.send(persistent())
+    ticker.serve()
+    # The next turn would have its commit begun.
+    pair.send(method(1, commands.Queue.Declare(0, "late", durable=True)))
+    await wait_until(lambda: fatal != [])
+    assert bench.broker.metadata_has_work()
 
 
 # -- the sweep ----------------------------------------------------------------
