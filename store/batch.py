@@ -15,20 +15,21 @@ stays of an older batch in a reused block never passes for a part of this one. T
 durable offset is what tells a torn tail from corruption: a batch that a later one
 calls durable was whole.
 
-The writer collects the records in one buffer and hands out chunks: contents of
-16 KiB and more are chunks of their own and never copied. It does not know files.
+The writer collects the pieces of records, copies them together once, and hands out
+chunks: contents of 16 KiB and more are chunks of their own and never copied. It does
+not know files.
 """
 
 import struct
 from collections.abc import Callable
 from typing import Final, final
 
-from librt.strings import BytesWriter, read_i64_be, write_i32_be
+from librt.strings import BytesWriter, read_i64_be
 from mypy_extensions import i64
 
 from store import record
 from store.checksum import crc32
-from store.record import read_u32, signed32
+from store.record import read_u32
 from store.seq_ranges import Ranges
 
 MAGIC: Final = b"\xa6amqpdB\x01"
@@ -158,7 +159,8 @@ class BatchWriter:
         "_chunks",
         "_durable_offset",
         "_durable_segment",
-        "_out",
+        "_pieces",
+        "_pieces_size",
         "_record",
         "_seed",
         "_size",
@@ -178,7 +180,9 @@ class BatchWriter:
         self._seed: int = seed_of(segment, number)
         # Found here faster than among the names of the module.
         self._checksum_of: Callable[[bytes, int], int] = crc32
-        self._out = BytesWriter()
+        # What the next chunk is made of, and how large that will be.
+        self._pieces: list[bytes] = []
+        self._pieces_size: i64 = 0
         self._record = BytesWriter()
         self._chunks: list[bytes] = [b""]
         self._size: i64 = OVERHEAD
@@ -218,7 +222,7 @@ class BatchWriter:
         head = self._take_record()
         checksum = self._checksum_of(head, self._seed)
         checksum = self._checksum_of(content, checksum)
-        self._out.write(head)
+        self._write(head)
         self._write(content)
         if body is not None:
             checksum = self._checksum_of(body, checksum)
@@ -267,24 +271,25 @@ class BatchWriter:
 
     def _write(self, data: bytes) -> None:
         if len(data) < _CHUNK_ALONE:
-            self._out.write(data)
+            self._pieces.append(data)
+            self._pieces_size += len(data)
         else:
             self._close_chunk()
             self._chunks.append(data)
             self._size += len(data)
 
     def _write_checksum(self, checksum: int) -> None:
-        write_i32_be(self._out, signed32(checksum))
+        self._pieces.append(checksum.to_bytes(record.CHECKSUM_SIZE, "big"))
+        self._pieces_size += record.CHECKSUM_SIZE
         self.record_count += 1
-        if len(self._out) >= _CHUNK_SIZE:
+        if self._pieces_size >= _CHUNK_SIZE:
             self._close_chunk()
 
     def _close_chunk(self) -> None:
-        # A chunk is copied while it is still in the processor's cache.
-        chunk = self._out.getvalue()
-        self._out.truncate(0)
-        self._chunks.append(chunk)
-        self._size += len(chunk)
+        self._chunks.append(b"".join(self._pieces))
+        self._size += self._pieces_size
+        self._pieces.clear()
+        self._pieces_size = 0
 
     def finish(self) -> list[bytes]:
         """Return the whole batch as chunks; the writer is done with."""
@@ -310,4 +315,4 @@ class BatchWriter:
     @property
     def position(self) -> i64:
         """Return where the next record begins, from the start of the batch."""
-        return self._size - TRAILER_SIZE + len(self._out)
+        return self._size - TRAILER_SIZE + self._pieces_size

@@ -433,11 +433,13 @@ class MessageStore(Generic[T]):
         batch.messages = self._waiting.take()
         batch.moves = self._moves
         self._moves = []
+        before = writer.position
         for message in batch.messages:
             if message is not None:
-                before = writer.position
                 message.write(writer)
-                self._note_written(message, start + before, writer.position - before)
+                after = writer.position
+                self._note_written(message, start + before, after - before)
+                before = after
         batch.facts = self._facts.begin(writer)
         self._begun = batch
         self._is_unsynced = True

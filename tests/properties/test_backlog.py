@@ -149,7 +149,7 @@ class BacklogAgainstDict(RuleBasedStateMachine):
             if reference is not None:
                 self.page(reference)
                 self.backlog.leave()
-        while dropped % 8 and self.backlog.drop_next(self.written):
+        while dropped % 8 and self.backlog.drop_written(self.written, 1):
             dropped -= 1
 
     @rule(dropped=st.integers(1, 10), is_written=st.booleans())

@@ -396,19 +396,20 @@ class Backlog:
         self.at_hand -= self.behind
         return True
 
-    def drop_next(self, written: Written) -> bool:
-        """Drop the one behind the cold ones, if a log has it; return whether."""
+    def drop_written(self, written: Written, units: i64) -> i64:
+        """Drop those behind the cold ones that a log has; return how many."""
         self._sweep_if_struck()
-        line = self._leaving or self._tail
-        if not line or not written.has(line[0], self._durable):
-            return False
-        reference = line.popleft()
-        if not self.cold_count:
-            self.cold_first = reference.seq
-            self._note_first(reference)
-        self.cold_last = reference.seq
-        self._note_cold(reference)
-        return True
+        for done in range(units):
+            line = self._leaving or self._tail
+            if not line or not written.has(line[0], self._durable):
+                return done
+            reference = line.popleft()
+            if not self.cold_count:
+                self.cold_first = reference.seq
+                self._note_first(reference)
+            self.cold_last = reference.seq
+            self._note_cold(reference)
+        return units
 
     def drop_last_of_head(self, written: Written) -> bool:
         """Drop the one before the cold ones, if a log has it; return whether."""

@@ -66,11 +66,24 @@ class Leaving:
     def drop(self, units: i64) -> i64:
         """Let go of what is behind the window; return how many units that was."""
         ready = self._ready
-        written = self._pager.written
-        done: i64 = 0
-        while done < units and ready.drop_next(written):
-            done += 1
+        done = ready.drop_written(self._pager.written, units)
         return done + self._page_next(units - done)
+
+    def drop_unread(self, units: i64) -> i64:
+        """Nobody consumes: let go of what the log has, up to the first it has not."""
+        ready = self._ready
+        if not (ready.stored_cost and self.split(0)):
+            return 0
+        return ready.drop_written(self._pager.written, units)
+
+    def split(self, window: i64) -> bool:
+        """Keep a window, and what is behind it may go; False if there is no more."""
+        ready = self._ready
+        if not ready.is_split:
+            if not ready.split(window):
+                return False
+            self.is_head_paged = False
+        return True
 
     def _page_next(self, units: i64) -> i64:
         """Put what is in no log into the paging log, if it has to go."""

@@ -13,6 +13,10 @@ or it would keep them in memory.
 What consumers have unacked stays in memory, counts with everything, and so makes
 others go.
 
+What the log has of a queue that nobody consumes goes long before that: what is written
+anew should lie where the processor has just been, and not be spread over megabytes that
+its caches do not hold (a million messages of 1 KiB took a sixth more of its time).
+
 A window is a part of what is free of half the budget, within bounds: large where it
 is emptied as soon as it is there, small where many queues keep theirs. Who stands in
 line gets a window of the same size as the others, and all of them are read together;
@@ -53,6 +57,15 @@ RETRY_MS: Final[i64] = 1_000
 # top of the messages, so where those may take little it is a part of that.
 PAGING_BEHIND_SIZE: Final[i64] = 8 * MIB
 PAGING_BEHIND_PART: Final[i64] = 16
+
+# What the log has of queues that nobody consumes may take this part of its budget, and
+# a little for each: visits that find one message each would cost more than they bring.
+UNREAD_PART: Final[i64] = 8
+UNREAD_EACH: Final[i64] = 16 * 1024
+# So many of them are visited each time that something has been written.
+UNREAD_VISITS_MAX: Final[i64] = 64
+# What such a queue says if it is not one: somebody consumes.
+IS_READ: Final[i64] = -1
 
 WINDOW_MIN: Final[i64] = 16 * 1024
 WINDOW_MAX: Final[i64] = 512 * 1024
@@ -117,6 +130,13 @@ class PagedQueue(ReferenceOwner):
         """
         raise NotImplementedError
 
+    def drop_unread(self, units: i64) -> i64:
+        """Let go of what the log has; return how many units of work that was.
+
+        `IS_READ` if messages are to stay, since somebody will want them soon.
+        """
+        return IS_READ
+
     def has_memory(self) -> bool:
         """Whether any message that is ready is in memory."""
         raise NotImplementedError
@@ -158,6 +178,11 @@ class Pager:
         self.budgets = MemoryBudgets(budgets.cold, budgets.total)
         # Queues that hold something, in the order of their turns.
         self._held: OrderedDict[int, PagedQueue] = OrderedDict()
+        # Those of them that nobody consumes, as far as they were looked at.
+        self._unread: OrderedDict[int, PagedQueue] = OrderedDict()
+        # How many of them may still have some of what was written before this number.
+        self._unread_visits: i64 = 0
+        self._unread_base: i64 = 0
         self._wanting: deque[PagedQueue] = deque()
         self._looking: list[PagedQueue] = []
         self._loads_out = 0
@@ -179,7 +204,15 @@ class Pager:
     def hold(self, queue: PagedQueue) -> None:
         """The queue may hold something in memory from now on."""
         queue.is_held = True
-        self._held[int(queue.id)] = queue
+        key = int(queue.id)
+        self._held[key] = queue
+        self._unread[key] = queue
+
+    def end_reading(self, queue: PagedQueue) -> None:
+        """Nobody consumes the queue any more."""
+        self.end_draining(queue)
+        if queue.is_held:
+            self._unread[int(queue.id)] = queue
 
     def want(self, queue: PagedQueue) -> None:
         """The queue would like its next window; it must not be in line."""
@@ -204,8 +237,13 @@ class Pager:
         """The queue is gone."""
         self.end_draining(queue)
         if queue.is_held:
-            queue.is_held = False
-            self._held.pop(int(queue.id), None)
+            self._let_be(int(queue.id), queue)
+
+    def _let_be(self, key: int, queue: PagedQueue) -> None:
+        """The queue holds nothing."""
+        queue.is_held = False
+        self._held.pop(key, None)
+        self._unread.pop(key, None)
 
     def window(self) -> i64:
         """What a queue may keep in memory while it is drained, in octets."""
@@ -250,6 +288,9 @@ class Pager:
     def turn(self, now_ms: i64) -> None:
         """If there is too much, drop some of it: a slice of half a millisecond."""
         self.has_work = False
+        if self._unread and not self._drop_unread():
+            self.has_work = True
+            return
         if not self.is_over or now_ms < self._pause_ms:
             return
         self.written.stored_base = self.store.written_base
@@ -274,7 +315,40 @@ class Pager:
         if queue.has_memory():
             self._held[key] = queue
         else:
-            queue.is_held = False
+            self._let_be(key, queue)
+        return done
+
+    def _drop_unread(self) -> bool:
+        """Drop what has been written of queues that nobody consumes: a slice of it.
+
+        Returns False if there is more; that is for the next turn.
+        """
+        unread = self._unread
+        cold = self.budgets.cold
+        kept = min(cold, cold // UNREAD_PART + len(unread) * UNREAD_EACH)
+        base = self.store.written_base
+        if base != self._unread_base:
+            self._unread_base = base
+            self._unread_visits = min(len(unread), UNREAD_VISITS_MAX)
+        self.written.stored_base = base
+        units = SLICE_UNITS
+        while self._unread_visits and unread and self.use.stored > kept:
+            if units <= 0:
+                return False
+            units -= self._visit_unread(min(units, VISIT_UNITS)) + LOOK_UNITS
+        return True
+
+    def _visit_unread(self, units: i64) -> i64:
+        key, queue = self._unread.popitem(last=False)
+        done = queue.drop_unread(units)
+        if done < units:
+            self._unread_visits -= 1
+        if done == IS_READ:
+            return 0
+        if queue.has_memory():
+            self._unread[key] = queue
+        else:
+            self._let_be(key, queue)
         return done
 
     def page(self, reference: Reference, page_id: i64) -> bool:

@@ -25,7 +25,7 @@ from amqpd.broker.queues.delivery import Consumer, Reference
 from amqpd.broker.queues.dispatch import Dispatch
 from amqpd.broker.queues.keeper import Keeper
 from amqpd.broker.queues.leaving import Leaving
-from amqpd.broker.queues.pager import PagedQueue, Pager
+from amqpd.broker.queues.pager import IS_READ, PagedQueue, Pager
 from amqpd.broker.queues.queue_log import LANE, QueueLog
 from amqpd.broker.queues.windows import Windows
 from amqpd.broker.timers import Timed
@@ -426,7 +426,7 @@ class Queue(PagedQueue):
         if consumer is self.active_consumer:
             self._hand_over()
         if not self.consumers:
-            self._pager.end_draining(self)
+            self._pager.end_reading(self)
 
     def offer(self, consumer: Consumer) -> None:
         """The consumer may have room again: it stands in line from now on."""
@@ -468,14 +468,17 @@ class Queue(PagedQueue):
             self._pager.end_draining(self)
             self._leaving.fold_returned(self.next_seq, self._is_anything_out())
         if not ready.is_split:
-            if not ready.split(self._pager.window() if keeps_window else 0):
+            if not self._leaving.split(self._pager.window() if keeps_window else 0):
                 return 0
             self._windows.low_count = max(1, ready.at_hand // 2)
-            self._leaving.is_head_paged = False
         done = self._leaving.drop(units)
         if not (keeps_window or self.is_loading):
             done += self._leaving.drop_head(units - done)
         return done
+
+    def drop_unread(self, units: i64) -> i64:
+        """Let go of what the log has; `IS_READ` if somebody consumes."""
+        return IS_READ if self.consumers else self._leaving.drop_unread(units)
 
     def _is_anything_out(self) -> bool:
         """Whether something of the queue is neither ready nor gone."""

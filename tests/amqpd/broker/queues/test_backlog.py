@@ -146,9 +146,9 @@ def test_only_what_is_written_is_dropped() -> None:
     backlog = stored_backlog(4)
     backlog.split(0)
     written = written_to(3)
-    assert backlog.drop_next(written)
-    assert backlog.drop_next(written)
-    assert not backlog.drop_next(written)
+    assert backlog.drop_written(written, 1)
+    assert backlog.drop_written(written, 1)
+    assert not backlog.drop_written(written, 1)
     assert (backlog.cold_first, backlog.cold_last) == (1, 2)
     assert (backlog.count, backlog.cold_stored, backlog.cold_paged) == (4, 2, 0)
 
@@ -157,7 +157,7 @@ def test_numbers_of_a_transient_queue_say_nothing_of_its_messages() -> None:
     backlog = Backlog(False, MemoryUse())
     backlog.append(stored(1, 1))
     backlog.split(0)
-    assert not backlog.drop_next(written_to(100))
+    assert not backlog.drop_written(written_to(100), 1)
 
 
 def test_what_the_paging_log_lost_stays_in_memory() -> None:
@@ -169,8 +169,8 @@ def test_what_the_paging_log_lost_stays_in_memory() -> None:
     backlog.split(0)
     written = written_to(1, 10)
     written.lost_pages = {2}
-    assert backlog.drop_next(written)
-    assert not backlog.drop_next(written)
+    assert backlog.drop_written(written, 1)
+    assert not backlog.drop_written(written, 1)
 
 
 def test_the_head_is_dropped_from_its_end() -> None:
@@ -189,7 +189,7 @@ def test_what_is_loaded_stands_before_what_is_still_cold() -> None:
     backlog = stored_backlog(4)
     backlog.split(0)
     for _ in range(4):
-        backlog.drop_next(written_to(5))
+        backlog.drop_written(written_to(5), 1)
     backlog.load([stored(1, 0), stored(2, 0)], 3)
     assert not backlog.is_cold_over
     assert seqs_at_hand(backlog) == [1, 2]
@@ -244,7 +244,7 @@ def test_the_last_hole_ends_before_what_follows_wherever_that_is(
     taken = [backlog.pop() for _ in range(3)]
     backlog.split(0)
     if is_dropped:
-        backlog.drop_next(written_to(6))
+        backlog.drop_written(written_to(6), 1)
     backlog.put_back(taken[0])
     backlog.fold_returned(6)
     assert [seq for seq in range(1, 6) if seq in backlog.holes] == [2, 3]
@@ -299,7 +299,7 @@ def test_one_that_came_back_can_be_struck() -> None:
 def test_a_cold_one_that_was_struck_is_not_cold_any_more() -> None:
     ready = stored_backlog(3)
     ready.split(0)
-    while ready.drop_next(written_to(10)):
+    while ready.drop_written(written_to(10), 1):
         pass
     assert ready.has_cold(2)
     ready.strike_cold(2, False)

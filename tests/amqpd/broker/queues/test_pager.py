@@ -13,6 +13,9 @@ from amqpd.broker.queues.pager import (
     PAGING_BEHIND_SIZE,
     PAUSE_MS,
     SLICE_UNITS,
+    UNREAD_EACH,
+    UNREAD_PART,
+    UNREAD_VISITS_MAX,
     MemoryBudgets,
     Pager,
 )
@@ -35,6 +38,9 @@ from tests.support.little_memory import (
     take,
     used,
 )
+
+ROOM = 1_000_000
+HALF_FULL = 270
 
 
 @pytest.fixture
@@ -149,16 +155,95 @@ def test_queues_take_turns(open_bench: Open) -> None:
 def test_who_can_let_nothing_go_is_not_asked_at_once_again(open_bench: Open) -> None:
     bench = open_bench(NO_COLD)
     queue = queue_of(bench)
-    fill(queue, 3)
+    ConsumingChannel().subscribe(queue, "t", prefetch=1)
+    fill(queue, 40)
     pager = bench.broker.pager
     pager.turn(1000)
     assert (pager.is_over, pager.has_work, pager.is_waiting) == (True, False, True)
+    before = used(bench)[0]
     bench.sync()
     pager.turn(1000 + int(PAUSE_MS) - 1)
-    assert queue.has_memory()
+    assert used(bench)[0] == before
     pager.turn(1000 + int(PAUSE_MS))
-    assert not queue.has_memory()
-    assert not pager.is_waiting
+    assert used(bench)[0] < before
+
+
+def test_what_nobody_consumes_goes_when_it_is_written_though_there_is_room(
+    open_bench: Open,
+) -> None:
+    bench = open_bench(MemoryBudgets(ROOM, PLENTY))
+    queue = queue_of(bench)
+    fill(queue, HALF_FULL)
+    before = used(bench)[0]
+    bench.page_out()
+    assert used(bench)[0] == before < ROOM
+    bench.sync()
+    bench.page_out()
+    assert used(bench)[0] <= ROOM // UNREAD_PART + UNREAD_EACH
+    assert seqs(queue) == list(range(1, HALF_FULL + 1))
+
+
+def test_what_somebody_consumes_stays_while_there_is_room(open_bench: Open) -> None:
+    bench = open_bench(MemoryBudgets(ROOM, PLENTY))
+    queue = queue_of(bench)
+    ConsumingChannel().subscribe(queue, "t", prefetch=1)
+    fill(queue, HALF_FULL)
+    before = used(bench)[0]
+    bench.sync()
+    bench.page_out()
+    assert used(bench)[0] == before
+
+
+def test_what_the_last_consumer_left_goes_with_what_is_written_next(
+    open_bench: Open,
+) -> None:
+    bench = open_bench(MemoryBudgets(ROOM, PLENTY))
+    queue = queue_of(bench)
+    ConsumingChannel().subscribe(queue, "t", prefetch=1)
+    fill(queue, HALF_FULL)
+    bench.sync()
+    bench.page_out()
+    queue.remove_consumer(queue.consumers[0])
+    fill(queue, 1)
+    bench.sync()
+    bench.page_out()
+    assert used(bench)[0] <= ROOM // UNREAD_PART + UNREAD_EACH
+
+
+def test_what_waits_for_memory_in_no_log_stays_while_there_is_room(
+    open_bench: Open,
+) -> None:
+    bench = open_bench(MemoryBudgets(ROOM, PLENTY))
+    queue = queue_of(bench)
+    fill(queue, 1, is_persistent=False)
+    fill(queue, HALF_FULL)
+    bench.sync()
+    bench.page_out()
+    assert used(bench)[1] > 0
+    assert bench.paging.bytes_waiting == 0
+    assert queue.ready_count == 1 + HALF_FULL
+
+
+def test_of_many_queues_without_consumers_few_are_visited_at_a_time(
+    open_bench: Open,
+) -> None:
+    bench = open_bench(MemoryBudgets(UNREAD_EACH * 800, PLENTY))
+    channel = bench.connect()
+    names = [f"unread{number}" for number in range(UNREAD_VISITS_MAX + 36)]
+    for name in names:
+        channel.declare(name, durable=True)
+        fill(queue_of(bench, name), 68)
+    bench.sync()
+    bench.page_out()
+    assert _empty_count(bench, names) == UNREAD_VISITS_MAX
+    fill(queue_of(bench, names[-1]), 1)
+    bench.sync()
+    bench.page_out()
+    assert _empty_count(bench, names) > UNREAD_VISITS_MAX
+
+
+def _empty_count(bench: Bench, names: list[str]) -> int:
+    return sum(not queue_of(bench, name).has_memory() for name in names)
 
 
 def test_a_queue_with_consumers_keeps_a_window(open_bench: Open) -> None:
