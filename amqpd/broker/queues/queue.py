@@ -383,7 +383,8 @@ class Queue(PagedQueue):
             self._done_with(reference)
         if self.keeper is not None:
             count += self.keeper.on_purged()
-        self._end_loading()
+        self._windows.void()
+        self._pager.end_draining(self)
         return count
 
     def drop_refused(self, seqs: set[int]) -> None:
@@ -555,11 +556,6 @@ class Queue(PagedQueue):
         """
         return not self._ready.at_hand and self._windows.drop_first()
 
-    def _end_loading(self) -> None:
-        """Whatever is being loaded is not wanted any more."""
-        self._windows.void()
-        self._pager.end_draining(self)
-
     # -- the end --------------------------------------------------------------
 
     def delete(self) -> int:
@@ -572,7 +568,7 @@ class Queue(PagedQueue):
         self._ready.take_all()
         if self.keeper is not None:
             count += self.keeper.on_purged()
-        self._end_loading()
+        self._windows.void()
         self._pager.forget(self)
         consumers = self.consumers
         self.consumers = []

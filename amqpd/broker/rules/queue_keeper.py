@@ -438,11 +438,10 @@ class QueueKeeper(Keeper, Ringing):
             if message.expires_ms:
                 self._follow(reference, message)
                 self._ring_at(message.expires_ms)
-        if self._counts:
-            for reference in references:
-                count = self._counts.get(int(reference.seq), 0)
-                if count:
-                    reference.message = with_delivery_count(reference.message, count)
+        for reference in references if self._counts else []:
+            count = self._counts.get(int(reference.seq), 0)
+            if count:
+                reference.message = with_delivery_count(reference.message, count)
 
     def on_deadlines_found(self, found: RunDeadlines, first: i64, end: i64) -> None:
         """These of a segment's deadlines are of messages that were there at a start."""
