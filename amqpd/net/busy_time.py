@@ -7,7 +7,7 @@ Whatever runs on the loop runs between two calls of its selector, Python's garba
 collector included. So the selector is where the time is taken: the clock is read once
 in every round of the loop, and once more where it had to wait for something to do. The
 time in which the machine gave the processor to somebody else counts: clients wait for
-that, too. Here it is known as well whether somebody came alone.
+that, too. Here it is known as well how many came together.
 """
 
 from __future__ import annotations

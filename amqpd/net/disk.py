@@ -30,9 +30,6 @@ logger = logging.getLogger("amqpd.disk")
 
 # Waiting for the log: more than this is written to the page cache at once.
 WRITE_SIZE: Final = 1024 * 1024
-# No more than this is written before what clients are sent: that it takes some 0.1 ms
-# to serialise is made good by the disk, which works meanwhile.
-SHORT_SIZE: Final = 64 * 1024
 # A disk that is full, or dead, does not keep the broker from ending.
 DRAIN_SECONDS_MAX: Final = 5.0
 # Begun and waiting for the disk: from here on sockets are not read, until half of it.
@@ -131,17 +128,6 @@ class Disk:
                 self._begin_upkeep(now_ms)
                 self._wake()
         self._watch()
-
-    def begin_short_sync(self, now_ms: int) -> None:
-        """Begin the sync that somebody waits for, if little is to be written first."""
-        durability = self._broker.durability
-        if (
-            durability.is_wanted
-            and not self._syncs_in_flight
-            and not self.is_failed
-            and durability.bytes_waiting <= SHORT_SIZE
-        ):
-            self._begin_log(now_ms)
 
     def on_time(self, now_ms: int) -> None:
         """Look after the logs; called a few times a second."""

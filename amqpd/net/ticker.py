@@ -1,12 +1,13 @@
 """The turn of the loop, and the only one who sleeps.
 
-    confirms (steps that came back) -> what is due -> feeds -> dispatch -> short syncs
-                                                      -> writes -> memory -> disk
+    confirms (steps that came back) -> what is due -> feeds -> dispatch -> writes
+                                                                -> memory -> disk
 
-Reads happen between turns, and one turn serves all that come together; who comes alone
-is served at once. A turn is bounded by work: frames that are left over and queues that
-are left dirty go on in the next one, and so does letting go of messages when memory is
-short. What blocks is `Disk`'s: it comes back through `call_soon_threadsafe`.
+Reads happen between turns; each wakes the ticker, and one turn serves them all. What
+the disk has done is answered at once if it comes alone. A turn is bounded by work:
+frames that are left over and queues that are left dirty go on in the next one, and so
+does letting go of messages when memory is short. What blocks is `Disk`'s: it comes back
+through `call_soon_threadsafe`.
 """
 
 import asyncio
@@ -109,10 +110,11 @@ class Ticker:
             self._loop.call_soon(self._turn)
 
     def serve(self) -> None:
-        """Something came in: make a turn, at once if nothing else came with it.
+        """The disk has done something: make a turn, at once if nothing came with it.
 
-        A turn that is put off costs a round of the loop. It is worth that only where it
-        serves others, too.
+        A turn that is put off costs a round of the loop, a tenth of the time of a lone
+        confirm. Of what is read that would make more and smaller turns: where clients
+        send all the time, each message would cost a tenth more.
         """
         busy = self.busy
         if self._is_scheduled or busy is None or busy.ready_count > 1:
@@ -121,7 +123,7 @@ class Ticker:
         try:
             self._turn()
         except Exception as error:  # noqa: BLE001 - told as the loop would tell it
-            # Whoever happened to come has no part in it.
+            # What the disk has done is done all the same.
             self._loop.call_exception_handler(
                 {"message": "a turn failed", "exception": error}
             )
@@ -162,7 +164,6 @@ class Ticker:
             dispatch.visit_next()
             if time.perf_counter() > deadline:
                 break
-        self.disk.begin_short_sync(now_ms)
         for output in self.outputs.take_dirty():
             if output.sink is not None:
                 cast(Client, output.sink).flush()

@@ -103,7 +103,7 @@ class ClientTransport(asyncio.BufferedProtocol):
             bytes(self._read_buffer[:nbytes]), self._ticker.now_ms()
         )
         self.regulate_reading()
-        self._ticker.serve()
+        self._ticker.wake()
 
     def regulate_reading(self) -> None:
         """Read the socket, or do not, as the connection's state wants it."""

@@ -127,7 +127,7 @@ async def test_one_turn_serves_all_who_woke_it(
     assert client.written == method(1, commands.Basic.Ack(2, True))
 
 
-async def test_who_comes_alone_is_served_at_once(
+async def test_what_comes_alone_is_answered_at_once(
     ticker: Ticker, pair: ConnectionPair, client: NotingClient
 ) -> None:
     ticker.busy = BusySelector()
@@ -160,7 +160,7 @@ async def test_a_turn_that_will_come_anyway_is_waited_for(
     await wait_until(lambda: client.written != b"")
 
 
-async def test_a_turn_that_fails_is_told_and_not_laid_on_who_came(
+async def test_a_turn_that_fails_is_told_and_ends_nothing_else(
     ticker: Ticker, pair: ConnectionPair
 ) -> None:
     class Broken(NotingClient):
@@ -246,27 +246,6 @@ async def test_who_comes_during_a_sync_gets_the_next_one(
     await wait_until(lambda: client.written.endswith(b"\x03\x01\xce"))
     acks = [method(1, commands.Basic.Ack(1, False)), b""]
     assert client.written == acks[0] + method(1, commands.Basic.Ack(3, True))
-
-
-@pytest.mark.parametrize(
-    ("size", "begins_first"), [(1024, True), (disk_module.SHORT_SIZE, False)]
-)
-async def test_only_a_short_sync_begins_before_clients_are_written_to(
-    ticker: Ticker, pair: ConnectionPair, size: int, begins_first: bool
-) -> None:
-    durability = pair.bench.broker.durability
-    waiting: list[int] = []
-
-    class Looking(NotingClient):
-        def flush(self) -> None:
-            waiting.append(durability.bytes_waiting)
-            super().flush()
-
-    client = pair.output.sink = Looking(pair.output)
-    pair.send(publish("nowhere"), persistent(bytes(size)))
-    ticker.wake()
-    await wait_until(lambda: client.written.endswith(b"\x02\x00\xce"))
-    assert (waiting[0] == 0) == begins_first
 
 
 async def test_much_that_is_waited_for_is_written_and_synced_in_one_step(
