@@ -18,10 +18,11 @@ Nothing within that span is in memory, nothing of it is unacked. It grows at its
 from its beginning, window by window. Messages that are in no log (`leaving`) are put
 into the paging log first. When nothing is cold any more the parts are joined again.
 
-Why deques, although their two calls are 5 % of the instructions of a message: a list is
-copied when it grows, and a thousand queues of one length all grow at the same message
-(a stall of 30 ms); lists of a page each are new to the garbage collector again and
-again, which then visits every reference (170 ms). See tests/bench/fairness.
+Why deques, although their two calls are 5 % of the instructions of a transient
+message: a list is copied when it grows, and a thousand queues of one length all grow
+at the same message (a stall of 30 ms); lists of a page each are new to the garbage
+collector again and again, which then visits every reference in them (170 ms). See
+tests/bench/fairness.
 
 One that expires in the middle is *struck*: not counted from then on, and passed over.
 It holds no message any more, and the lines are swept before they fill up with such.
@@ -40,7 +41,7 @@ from amqpd.broker.queues.ages import NO_TIME
 from amqpd.broker.queues.deadlines import Deadlines
 from amqpd.broker.queues.delivery import Reference
 from amqpd.broker.queues.memory_use import MemoryUse, Written
-from amqpd.broker.queues.reference_lines import taken_from, unstruck, without
+from amqpd.broker.queues.reference_lines import unstruck, without
 from amqpd.broker.queues.settled_seqs import SettledSeqs
 
 # The lines are swept when more than this are struck, and more than are left.
@@ -68,7 +69,6 @@ class Backlog:
         "_returned",
         "_tail",
         "_use",
-        "_window",
         "at_hand",
         "behind",
         "body_size",
@@ -95,9 +95,6 @@ class Backlog:
         self._use = use
         self._returned: list[int] = []
         self._by_seq: dict[int, Reference] = {}
-        # What was read back, the first one last, which is cheaper than a deque: all of
-        # the head, or nothing. For what is done rarely it is put there (`_unwind`).
-        self._window: list[Reference] = []
         self._head: deque[Reference] = deque()
         self._leaving: deque[Reference] = deque()
         self._tail: deque[Reference] = deque()
@@ -191,13 +188,10 @@ class Backlog:
         """Take the first one; `at_hand` must not be 0."""
         if self._returned:
             reference = self._by_seq.pop(heappop(self._returned))
-        elif self._window:
-            reference = self._window.pop()
         else:
             reference = self._head.popleft()
-            while reference.is_struck:
-                self.struck_count -= 1
-                reference = self._head.popleft()
+            if self.struck_count:
+                reference = self._behind_struck(reference)
         self.at_hand -= 1
         message = reference.message
         self.size -= message.size
@@ -208,8 +202,6 @@ class Backlog:
         """The first one; `at_hand` must not be 0."""
         if self._returned:
             return self._by_seq[self._returned[0]]
-        if self._window:
-            return self._window[-1]
         head = self._head
         while head[0].is_struck:
             head.popleft()
@@ -218,7 +210,6 @@ class Backlog:
 
     def strike(self, reference: Reference) -> Message:
         """Take out one that is in memory, wherever it stands; return its message."""
-        self._unwind()
         message = reference.message
         seq = int(reference.seq)
         self.size -= message.size
@@ -261,13 +252,13 @@ class Backlog:
         self.cold_size -= size
         self.cold_body_size -= bodies
 
-    def _unwind(self) -> None:
-        if self._window:
-            self._head.extendleft(self._window)
-            self._window = []
+    def _behind_struck(self, reference: Reference) -> Reference:
+        while reference.is_struck:
+            self.struck_count -= 1
+            reference = self._head.popleft()
+        return reference
 
     def _sweep_if_struck(self) -> None:
-        self._unwind()
         if self.struck_count:
             self._sweep()
 
@@ -297,9 +288,10 @@ class Backlog:
             self._release(reference.message)
         self._returned.clear()
         self._by_seq.clear()
-        self._head = self._fresh = deque()
+        self._head = deque()
         self._leaving = deque()
         self._tail = deque()
+        self._fresh = self._head
         self.is_split = False
         self.at_hand = 0
         self.behind = 0
@@ -384,11 +376,19 @@ class Backlog:
         if self.is_split:
             return True
         self._sweep_if_struck()
+        kept: deque[Reference] = deque()
         rest = self._head
-        self._head = taken_from(rest, cost_max)
+        cost: i64 = 0
+        while rest:
+            cost += rest[0].message.cost
+            if cost > cost_max and (kept or not cost_max):
+                break
+            kept.append(rest.popleft())
         if not rest:
-            self._fresh = self._head
+            self._head = kept
+            self._fresh = kept
             return False
+        self._head = kept
         self._tail = rest
         self._fresh = rest
         self.is_split = True
@@ -429,7 +429,11 @@ class Backlog:
     def unpaged_in_head(self) -> list[Reference]:
         """Those of the head that are in no log, in order."""
         self._sweep_if_struck()
-        return [one for one in self._head if one.page < 0 and not self.is_stored(one)]
+        return [
+            reference
+            for reference in self._head
+            if reference.page < 0 and not self.is_stored(reference)
+        ]
 
     def next_to_leave(self) -> Reference | None:
         """The first of the tail, to be paged if no log will have it."""
@@ -466,13 +470,10 @@ class Backlog:
 
     def load(self, references: list[Reference], next_first: i64) -> None:
         """Take back the first of the cold ones; the next begins at `next_first`."""
-        self._sweep_if_struck()
-        window = references[::-1]
-        window.extend(reversed(self._head))
-        self._head.clear()
-        self._window = window
+        head = self._head
         for reference in references:
             message = reference.message
+            head.append(reference)
             if self._durable and message.number >= 0:
                 self.cold_stored -= 1
             else:
@@ -514,7 +515,6 @@ class Backlog:
 
     def join(self) -> None:
         """Be one piece again: nothing is cold any more."""
-        self._unwind()
         self.behind -= self.cold_count
         self.size -= self.cold_size
         self._clear_cold()

@@ -302,8 +302,8 @@ class Queue(PagedQueue):
             if not no_ack:
                 self._note_delivered(reference)
         if sent:
-            enqueued_ms = reference.message.enqueued_ms
-            self.ages.note_left(self._dispatch.timers.now_ms, enqueued_ms)
+            now_ms = self._dispatch.timers.now_ms
+            self.ages.note_left(now_ms, reference.message.enqueued_ms)
         if ready.behind and ready.at_hand < self._windows.low_count:
             self.refill()
         return ready.at_hand > 0 and ring.count > 0
@@ -327,12 +327,13 @@ class Queue(PagedQueue):
     def reject(self, reference: Reference) -> None:
         """An unacked reference is not wanted: it may be a dead letter."""
         self._note_answered(reference)
-        if not self.is_deleted:
-            self.unacked_count -= 1
-            if self.keeper is not None:
-                self.keeper.reject(reference)
-            else:
-                self._done_with(reference)
+        if self.is_deleted:
+            return
+        self.unacked_count -= 1
+        if self.keeper is not None:
+            self.keeper.reject(reference)
+        else:
+            self._done_with(reference)
 
     def requeue(self, reference: Reference, is_failed: bool = False) -> None:
         """An unacked reference goes back to its place."""

@@ -1,8 +1,6 @@
-"""Lines of references: without those that are not wanted any more, and cut in two."""
+"""Lines of references without those that are not wanted in them any more."""
 
 from collections import deque
-
-from mypy_extensions import i64
 
 from amqpd.broker.queues.delivery import Reference
 from amqpd.broker.queues.settled_seqs import SettledSeqs
@@ -30,15 +28,3 @@ def without(
         else:
             kept.append(reference)
     return kept
-
-
-def taken_from(line: deque[Reference], cost_max: i64) -> deque[Reference]:
-    """Take from the front what costs about as much, at least one; of 0 nothing."""
-    taken: deque[Reference] = deque()
-    cost: i64 = 0
-    while line:
-        cost += line[0].message.cost
-        if cost > cost_max and (taken or not cost_max):
-            break
-        taken.append(line.popleft())
-    return taken
