@@ -11,8 +11,7 @@ becomes a range in the next batch. The index, which says what segments are neede
 for, is told of a batch only when a sync that covers it has returned; from then on
 the bytes of its messages may leave memory and are read back by `begin_read`.
 
-It knows neither queues nor messages: a queue is a number, a message three strings
-of bytes, a waiter an opaque token.
+It knows neither queues nor messages: numbers, strings of bytes, and opaque tokens.
 """
 
 from typing import Final, Generic, TypeVar, final
@@ -164,7 +163,7 @@ class MessageStore(Generic[T]):
 
     @property
     def begun_base(self) -> i64:
-        """Return below which append number nothing waits any more."""
+        """Below which append number nothing waits any more."""
         return self._waiting.base
 
     def settle_written(self, queue_id: i64, first: i64, last: i64) -> None:

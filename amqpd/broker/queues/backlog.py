@@ -470,10 +470,9 @@ class Backlog:
 
     def load(self, references: list[Reference], next_first: i64) -> None:
         """Take back the first of the cold ones; the next begins at `next_first`."""
-        head = self._head
         for reference in references:
             message = reference.message
-            head.append(reference)
+            self._head.append(reference)
             if self._durable and message.number >= 0:
                 self.cold_stored -= 1
             else:

@@ -54,9 +54,8 @@ EXPIRE_MAX: Final[i64] = 256
 # Cold ones that nobody wants to read; those that are read to be dead letters.
 COLD_MAX: Final = 500
 COLD_READ_MAX: Final = 64
-# So many are ready again at a time.
+# So many are ready again, and so many are dropped, at a time.
 RETRY_COUNT_MAX: Final = 64
-# So many are dropped at a time.
 DROP_MAX: Final[i64] = 1000
 # While the disk is full dead letters stay where they are, and are tried again.
 RETRY_MS: Final[i64] = 1000
