@@ -459,8 +459,7 @@ class Queue(PagedQueue):
     def page_out(self, units: i64, is_all_over: bool) -> i64:
         """Let go of messages; return how many units of work that was.
 
-        With consumers, a window stays. Unless `is_all_over`, only what is in the log
-        has to go.
+        With consumers, a window stays. Unless `is_all_over`, only the log's has to go.
         """
         ready = self._ready
         if not (is_all_over or ready.stored_cost):
