@@ -108,10 +108,15 @@ def chosen(words: list[str], has_pure: bool) -> list[str]:
 
 
 def measure(name: str, bench: Bench, open_target: OpenTarget, report: Report) -> None:
-    """Measure a scenario on one broker; a failure is noted, and the next goes on."""
+    """Measure a scenario on one broker; a failure is noted, and the next goes on.
+
+    A scenario that starts brokers itself has nothing to measure on one that runs.
+    """
     scenario = SCENARIOS[name]
     try:
         with open_target(scenario) as target:
+            if scenario.starts_brokers and target.started_by is None:
+                return
             print(f"{name} on {target.name} ...", file=sys.stderr, flush=True)
             strangers = machine.Strangers(target.pids)
             waited_s = machine.core_wait_seconds(target.pids)
@@ -137,9 +142,9 @@ def _targets(
     if said.uri:
         ours = _always(Target("amqpd", said.uri, tuple(said.pid), ""))
     elif said.smoke:
-        # One start serves all: it takes longer than such a load.
+        # One start serves all that it can: it takes longer than such a load.
         broker = running.enter_context(started(said.amqpd, BROKER_CORE, place))
-        ours = _always(replace(broker, started_by=None))
+        ours = _shared(replace(broker, started_by=None), said, place)
     else:
         ours = _started_for_each(said, place)
     peers = peers_by_url(generator, said.peer, said.peer_pid)
@@ -153,6 +158,15 @@ def _targets(
 
 def _always(target: Target) -> OpenTarget:
     return lambda scenario: nullcontext(target)
+
+
+def _shared(target: Target, said: argparse.Namespace, place: Path) -> OpenTarget:
+    def open_target(scenario: Scenario) -> AbstractContextManager[Target]:
+        if scenario.starts_brokers:
+            return started(said.amqpd, BROKER_CORE, place)
+        return nullcontext(target)
+
+    return open_target
 
 
 def _started_for_each(said: argparse.Namespace, place: Path) -> OpenTarget:

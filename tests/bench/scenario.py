@@ -69,6 +69,8 @@ class Scenario:
     nearest: Nearest | None = None
     #: It is about the build that nothing of is compiled.
     is_pure: bool = False
+    #: It starts brokers itself: nobody else's can be measured by it.
+    starts_brokers: bool = False
 
 
 def load(*arguments: str) -> Measure:

@@ -166,6 +166,7 @@ TARGETS: Final = {
         _tls,
         {"tls_16b_over_plain": at_most(2), "tls_1k_over_plain": at_most(2)},
         letter="j",
+        starts_brokers=True,
     ),
     "pure_transient": Scenario(
         "the pure build: 16 B transient, auto-ack",

@@ -46,3 +46,11 @@ def test_a_load_that_loses_messages_has_no_figures(bench: Bench) -> None:
     assert failure.startswith("transient: ")
     assert "lost 3 messages" in failure
     assert report.runs == {}
+
+
+def test_what_starts_brokers_itself_leaves_those_of_others_alone(bench: Bench) -> None:
+    target = Target("RabbitMQ", "amqp://127.0.0.1:1/", (), "")
+    report = Report({})
+    measure("tls", bench, lambda scenario: nullcontext(target), report)
+    assert report.failures == []
+    assert report.runs == {}
