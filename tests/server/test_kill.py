@@ -175,6 +175,20 @@ def drain(url: str, queue: str) -> list[tuple[int, int]]:
     return names
 
 
+def kill_and_restart(
+    server: AmqpdServer, journal: Journal, threads: list[threading.Thread]
+) -> None:
+    """Kill the broker in the midst of what the threads do, and start it again."""
+    for thread in threads:
+        thread.start()
+    assert journal.is_due.wait(60)
+    server.kill()
+    journal.is_over.set()
+    for thread in threads:
+        thread.join()
+    server.start()
+
+
 @pytest.fixture(
     scope="module", params=["", LITTLE_OF_EVERYTHING], ids=["plenty", "little"]
 )
@@ -213,15 +227,7 @@ def test_every_confirmed_message_survives_a_kill(
         threads.append(
             threading.Thread(target=consume_with_pika, args=arguments_of_consumer)
         )
-
-    for thread in threads:
-        thread.start()
-    assert journal.is_due.wait(60)
-    server.kill()
-    journal.is_over.set()
-    for thread in threads:
-        thread.join()
-    server.start()
+    kill_and_restart(server, journal, threads)
     found = drain(server.url, queue)
 
     assert len(set(found)) == len(found), "a message is there twice"

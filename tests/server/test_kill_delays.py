@@ -28,6 +28,7 @@ from tests.server.test_kill import (
     SEED,
     Journal,
     body_of,
+    kill_and_restart,
     message_name,
     run_aio_publishers,
 )
@@ -139,20 +140,6 @@ def consume_until_quiet(
             missing.discard(found[-1])
             channel.basic_ack(method.delivery_tag)
     return found
-
-
-def kill_and_restart(
-    server: AmqpdServer, journal: Journal, threads: list[threading.Thread]
-) -> None:
-    """Kill the broker in the midst of what the threads do, and start it again."""
-    for thread in threads:
-        thread.start()
-    assert journal.is_due.wait(60)
-    server.kill()
-    journal.is_over.set()
-    for thread in threads:
-        thread.join()
-    server.start()
 
 
 @pytest.mark.parametrize("round_number", range(ROUNDS))

@@ -30,6 +30,7 @@ from tests.server.test_kill import (
     SEED,
     Journal,
     drain,
+    kill_and_restart,
     run_aio_publishers,
     take_counted,
 )
@@ -104,6 +105,19 @@ def is_empty(url: str, queue: str) -> Callable[[], bool]:
     return ask
 
 
+def kill_while_dying(
+    server: AmqpdServer, queue: str, reason: str, journal: Journal
+) -> None:
+    """Kill the broker while messages come and die for a reason, and start it again."""
+    threads = [
+        threading.Thread(target=run_aio_publishers, args=(server.url, queue, journal))
+    ]
+    if reason == "rejected":
+        rejecting = (server.url, queue, journal)
+        threads.append(threading.Thread(target=reject_with_pika, args=rejecting))
+    kill_and_restart(server, journal, threads)
+
+
 @pytest.mark.parametrize("reason", list(RULES))
 @pytest.mark.parametrize("round_number", range(ROUNDS))
 def test_every_confirmed_message_is_a_dead_letter_once(
@@ -115,20 +129,7 @@ def test_every_confirmed_message_is_a_dead_letter_once(
     queue = f"moves-{round_number}-{reason}"
     journal = Journal(kill_after)
     declare(server.url, queue, RULES[reason])
-    threads = [
-        threading.Thread(target=run_aio_publishers, args=(server.url, queue, journal))
-    ]
-    if reason == "rejected":
-        rejecting = (server.url, queue, journal)
-        threads.append(threading.Thread(target=reject_with_pika, args=rejecting))
-    for thread in threads:
-        thread.start()
-    assert journal.is_due.wait(60)
-    server.kill()
-    journal.is_over.set()
-    for thread in threads:
-        thread.join()
-    server.start()
+    kill_while_dying(server, queue, reason, journal)
     eventually(is_empty(server.url, queue))
     found = drain(server.url, f"{queue}-dead")
     assert len(found) == len(set(found)), "a message is there twice"
@@ -146,20 +147,7 @@ def test_those_that_wait_for_room_arrive_once(
     queue = f"waits-{round_number}-{reason}"
     journal = Journal(kill_after)
     declare(server.url, queue, {**AT_LEAST_ONCE, **RULES[reason]}, ROOM)
-    threads = [
-        threading.Thread(target=run_aio_publishers, args=(server.url, queue, journal))
-    ]
-    if reason == "rejected":
-        rejecting = (server.url, queue, journal)
-        threads.append(threading.Thread(target=reject_with_pika, args=rejecting))
-    for thread in threads:
-        thread.start()
-    assert journal.is_due.wait(60)
-    server.kill()
-    journal.is_over.set()
-    for thread in threads:
-        thread.join()
-    server.start()
+    kill_while_dying(server, queue, reason, journal)
     found: list[tuple[int, int]] = []
     with pika.BlockingConnection(pika.URLParameters(server.url)) as connection:
         channel = connection.channel()
