@@ -28,7 +28,6 @@ from store.stored_message import (
     body_offset,
     envelope_offset,
     is_head,
-    message_of,
 )
 
 # Destinations and envelope of a large message are mostly within so many bytes.
@@ -168,7 +167,8 @@ class ColdRecords:
         lane = self._lookup.lane_at(head, 0, seq)
         if lane < 0:
             return False
-        self._messages.append(message_of(head, seq, lane, content, body))
+        message = self._lookup.message(head, 0, seq, lane, content, body)
+        self._messages.append(message)
         return True
 
     def _take_again(self, seq: i64, offset: i64, size: i64, is_sure: bool) -> bool:

@@ -136,21 +136,13 @@ class Lookup:
     ) -> StoredMessage | None:
         """Return the message of a record; None: it is not what was written there."""
         self.wrong = DAMAGED
+        if not is_head(data, start, size) or start + size > len(data):
+            return None
         end = start + size - CHECKSUM_SIZE
-        if size < record.MESSAGE_OVERHEAD or end + CHECKSUM_SIZE > len(data):
-            return None
-        if read_u32(data, start) != size or data[start + TYPE_AT] != record.MESSAGE:
-            return None
-        count = read_u32(data, start + COUNT_AT)
-        envelope_at = start + DESTINATIONS_AT + count * DESTINATION_SIZE
-        content_at = envelope_at + read_u32(data, start + ENVELOPE_SIZE_AT)
-        body_at = content_at + read_u32(data, start + CONTENT_SIZE_AT)
-        has_body = data[start + FLAGS_AT] & record.HAS_BODY != 0
-        if body_at > end or data[start + VERSION_AT] != record.VERSION:
-            return None
-        if body_at < end and not has_body:
-            return None
+        body_at = start + body_offset(data, start)
+        content_at = body_at - read_u32(data, start + CONTENT_SIZE_AT)
         content = data[content_at:body_at]
+        has_body = data[start + FLAGS_AT] & record.HAS_BODY != 0
         body = data[body_at:end] if has_body else None
         found = self.seed(data, start)
         if size < _PARTED_FROM:
@@ -166,7 +158,23 @@ class Lookup:
         if lane < 0:
             self.wrong = ANOTHER
             return None
-        envelope = data[envelope_at:content_at]
+        return self.message(data, start, seq, lane, content, body)
+
+    def message(
+        self,
+        data: bytes,
+        start: i64,
+        seq: i64,
+        lane: i64,
+        content: bytes,
+        body: bytes | None,
+    ) -> StoredMessage:
+        """Return the message of a sound record, whose large parts were cut out.
+
+        Of the record, all that stands before the content must be in `data`.
+        """
+        at = start + envelope_offset(data, start)
+        envelope = data[at : at + read_u32(data, start + ENVELOPE_SIZE_AT)]
         if envelope == self._envelope:
             envelope = self._envelope
         else:
@@ -225,20 +233,4 @@ def body_offset(data: bytes, start: i64) -> i64:
         envelope_offset(data, start)
         + read_u32(data, start + ENVELOPE_SIZE_AT)
         + read_u32(data, start + CONTENT_SIZE_AT)
-    )
-
-
-def message_of(
-    head: bytes, seq: i64, lane: i64, content: bytes, body: bytes | None
-) -> StoredMessage:
-    """Return the message of a record whose large parts were read on their own."""
-    envelope_at = envelope_offset(head, 0)
-    return StoredMessage(
-        seq,
-        lane,
-        head[envelope_at : envelope_at + read_u32(head, ENVELOPE_SIZE_AT)],
-        content,
-        body,
-        read_i64_be(head, ENQUEUED_AT),
-        read_i64_be(head, EXPIRES_AT),
     )

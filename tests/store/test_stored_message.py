@@ -19,7 +19,6 @@ from store.stored_message import (
     body_offset,
     envelope_offset,
     is_head,
-    message_of,
 )
 
 SEGMENT = 3
@@ -190,7 +189,8 @@ def test_an_envelope_like_the_one_before_is_that_one() -> None:
 
 def test_a_message_whose_parts_were_read_alone_has_its_head() -> None:
     head = record_of(b"ignored")
-    apart = message_of(head, 6, 1, b"content", b"body")
+    lookup = Lookup(Seeds(), SEGMENT, 7)
+    apart = lookup.message(head, 0, 6, 1, b"content", b"body")
     assert (apart.seq, apart.lane, apart.envelope) == (6, 1, ENVELOPE)
     assert (apart.content, apart.body) == (b"content", b"body")
     assert (apart.enqueued_ms, apart.expires_ms) == (11, 22)
