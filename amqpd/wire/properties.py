@@ -408,20 +408,18 @@ def _octet(data: bytes, start: i64, flag: i64) -> int | None:
     return data[_value_at(data, start, flag)]
 
 
-def headers_place(data: bytes, start: i64) -> tuple[i64, i64]:
-    """Return where the entries of the header table are; an empty span if none are."""
-    position = _value_at(data, start, _HEADERS)
-    if not _flags(data, start) & _HEADERS:
-        return position, position
-    return position + 4, _value_end(data, position, _HEADERS)
-
-
 def header_table_place(data: bytes, start: i64) -> tuple[i64, i64]:
     """Return where the header table begins and ends; an empty span if there is none."""
     position = _value_at(data, start, _HEADERS)
     if not _flags(data, start) & _HEADERS:
         return position, position
     return position, _value_end(data, position, _HEADERS)
+
+
+def headers_place(data: bytes, start: i64) -> tuple[i64, i64]:
+    """Return where the entries of the header table are; an empty span if none are."""
+    position, end = header_table_place(data, start)
+    return min(position + 4, end), end
 
 
 def expiration_place(data: bytes, start: i64) -> tuple[i64, i64]:
