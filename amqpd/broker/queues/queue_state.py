@@ -83,10 +83,11 @@ class QueueState:
         policy = NO_POLICY
         if keeper is not None:
             policy = keeper.rules.effective
-            if keeper.held_count != self.held_count:
+            count, size = keeper.held_count, keeper.held_size
+            if count != self.held_count or size != self.held_size:
                 is_changed = True
-                self.held_count = keeper.held_count
-                self.held_size = keeper.held_size
+                self.held_count = count
+                self.held_size = size
         if policy is not self.policy:
             is_changed = True
             self.policy = policy

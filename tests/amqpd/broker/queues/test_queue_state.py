@@ -135,6 +135,12 @@ def test_a_dead_letter_that_stays_and_one_that_goes_are_changes(bench: Bench) ->
     state = noted(queue)
     assert (state.held_count, state.held_size) == (1, 4)
     assert not state.note(queue)
+    keeper = queue.keeper
+    assert keeper is not None
+    keeper.held_size += 1
+    assert state.note(queue), "one went, and a longer one came"
+    keeper.held_size -= 1
+    assert state.note(queue)
     bench.connect().declare("dead")
     bench.pass_time(0)
     bench.pass_time(1000)
