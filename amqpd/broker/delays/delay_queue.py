@@ -27,7 +27,7 @@ from amqpd.broker.messages.message import RECOVERED, Message
 from amqpd.broker.queues.cold_load import ColdLoad, LoadedWindow, message_of
 from amqpd.broker.queues.delivery import Reference
 from amqpd.broker.queues.dispatch import Dispatch
-from amqpd.broker.queues.pager import PAGE_UNITS, Pager
+from amqpd.broker.queues.pager import IS_READ, PAGE_UNITS, Pager
 from amqpd.broker.queues.queue import Queue
 from amqpd.broker.queues.settled_seqs import SettledSeqs
 from amqpd.broker.timers import NEVER_MS, Clock, Ringing, Timers
@@ -276,6 +276,10 @@ class DelayQueue(Queue, Ringing):
             done += self._page_next(units - done)
             done += self._drop(self._paged, units - done)
         return done
+
+    def drop_unread(self, units: i64) -> i64:
+        """What waits for its time stays as long as there is room."""
+        return IS_READ
 
     def _drop(self, line: deque[int], units: i64) -> i64:
         """Drop the first ones that a log has."""

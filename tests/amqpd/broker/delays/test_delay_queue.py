@@ -12,7 +12,7 @@ from amqpd.broker.delays.delay_queue import READ_MAX, RELEASE_MAX, RETRY_MS
 from amqpd.broker.delays.due_times import FRESH_MAX
 from amqpd.broker.messages.message import Message
 from amqpd.broker.queues.cold_load import ColdLoad
-from amqpd.broker.queues.pager import WINDOW_MIN, MemoryBudgets
+from amqpd.broker.queues.pager import IS_READ, WINDOW_MIN, MemoryBudgets
 from amqpd.broker.timers import NEVER_MS
 from amqpd.wire.properties import HAS_HEADERS, PERSISTENT
 from tests.support.connection_pair import Bench
@@ -46,6 +46,15 @@ def page_out(delayed: DelayedExchange) -> None:
     delayed.bench.sync()
     delayed.bench.page_out()
     assert not delayed.room.has_memory()
+
+
+def test_what_waits_is_not_among_what_nobody_consumes(
+    delayed: DelayedExchange,
+) -> None:
+    delayed.publish(b"later", 5000)
+    delayed.bench.sync()
+    assert delayed.room.drop_unread(100) == IS_READ
+    assert delayed.room.has_memory()
 
 
 # -- time ---------------------------------------------------------------------
