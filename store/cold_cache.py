@@ -207,6 +207,10 @@ class Descriptors:
         self._open[path] = descriptor
         return descriptor
 
+    def find_open(self, path: str) -> int | None:
+        """Return the descriptor of a file that is open, None if it is not."""
+        return self._open.get(path)
+
     def close(self, path: str) -> None:
         """Close a file if it is open."""
         descriptor = self._open.pop(path, None)

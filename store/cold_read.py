@@ -1,7 +1,8 @@
 """A cold read: messages that left memory are read back, a window at a time.
 
     plan     on the loop: which seqs of which segments are live (`cold_store.py`)
-    run      on the reader thread: entries, blocks, records, and what they are made of
+    run      on the reader thread: entries, blocks, records, and what they are made of;
+             on the loop if all of that is in memory (`run_at_once`)
     take     back on the loop: the messages (`stored_message.py`)
 
 A window ends where its count, its size or the number of blocks it touches does:
@@ -22,6 +23,7 @@ from store.cold_entries import Room, Selection, are_within
 from store.cold_reader import ColdFile, ColdReader
 from store.cold_records import ColdRecords, DamagedMessage
 from store.dead_seqs import DeadSeqs
+from store.filesystem import NotAtHand
 from store.index import LiveSpan
 from store.index_rebuild import IndexRebuild
 from store.stored_message import Lookup, Seeds, StoredMessage
@@ -123,16 +125,36 @@ class ColdRead:
 
     def run(self) -> None:
         """Read; blocks, raises nothing."""
+        self._run()
+
+    def run_at_once(self) -> bool:
+        """Read as far as all is in memory; False: not to the end, `run` goes on.
+
+        Nobody else may use the reader meanwhile. Takes as long as it takes to copy and
+        check the window, raises nothing.
+        """
+        if self.forgets:
+            return False
+        self.reader.may_wait = False
+        is_at_end = self._run()
+        self.reader.may_wait = True
+        return is_at_end
+
+    def _run(self) -> bool:
         reader = self.reader
         before = reader.bytes_read
+        is_at_end = True
         try:
             self.forget_files()
             self._read_spans()
+        except NotAtHand:
+            is_at_end = False
         except Exception as exc:  # noqa: BLE001 - complete() tells, on the loop
             if self.next_seq == self._first_seq:
                 self.error = exc
             # Else it is met again, by a read that begins with it.
         self.bytes_read += reader.bytes_read - before
+        return is_at_end
 
     def forget_files(self) -> None:
         """Close the files that are to be closed first."""
@@ -185,6 +207,7 @@ class ColdRead:
         Where a segment is damaged, an index that is not still leads to messages that
         no walk through the segment finds.
         """
+        self.reader.expect_to_wait()
         index = IndexRebuild(self.reader, file).run()
         share = index.find(self.queue_id)
         found = b"" if share is None else bytes(share.entries)

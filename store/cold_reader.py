@@ -18,7 +18,10 @@ read, and in the long run no more than twice what is handed out.
 What is behind the known end of a segment that is still written is never read, for it
 would be kept as it is now; a block that was shorter when it was kept is read again.
 
-One object belongs to one thread. It does not know which messages are wanted.
+One object belongs to one thread at a time. Where that must not wait (`may_wait`),
+only what is in memory is read: files that are open, stretches that the kernel has.
+
+It does not know which messages are wanted.
 """
 
 from typing import Final, final
@@ -33,7 +36,7 @@ from store.cold_cache import (
     Descriptors,
     WantedBlock,
 )
-from store.filesystem import FileSystem
+from store.filesystem import FileSystem, NotAtHand
 from store.quarantine import damaged_part, save
 from store.segment import TEMPORARY_SUFFIX
 from store.segment_index import (
@@ -119,6 +122,7 @@ class ColdReader:
         "_store_uuid",
         "bytes_read",
         "index_bytes_read",
+        "may_wait",
     )
 
     def __init__(
@@ -144,6 +148,8 @@ class ColdReader:
         self._next_serial: i64 = 1
         # How many bytes may be read before only what is wanted is.
         self._credit: i64 = _CREDIT_MAX
+        # Whether whoever reads may wait for the disk.
+        self.may_wait = True
         # Of segments, and of their indexes.
         self.bytes_read: i64 = 0
         self.index_bytes_read: i64 = 0
@@ -190,10 +196,25 @@ class ColdReader:
 
     def read(self, file: ColdFile, size: i64, offset: i64) -> bytes:
         """Return bytes of a segment past the cache, fewer where it ends; OSError."""
-        data = self._filesystem.read(self._descriptors.find(file.path), size, offset)
+        data = self._read(file.path, size, offset)
         self.bytes_read += len(data)
         self._credit -= len(data)
         return data
+
+    def _read(self, path: str, size: i64, offset: i64) -> bytes:
+        if self.may_wait:
+            return self._filesystem.read(self._descriptors.find(path), size, offset)
+        descriptor = self._descriptors.find_open(path)
+        if descriptor is None or size > BLOCK_SIZE:
+            raise NotAtHand
+        if not self._filesystem.is_at_hand(descriptor, size, offset):
+            raise NotAtHand
+        return self._filesystem.read(descriptor, size, offset)
+
+    def expect_to_wait(self) -> None:
+        """Something follows that takes long; raises NotAtHand if it must not."""
+        if not self.may_wait:
+            raise NotAtHand
 
     def read_whole(self, file: ColdFile) -> bytes:
         """Return all bytes of a segment; raises OSError."""
@@ -275,6 +296,7 @@ class ColdReader:
         A disk that has no room for it must not keep a queue from going on: then the
         report says so, and the record is still needed where it is.
         """
+        self.expect_to_wait()
         part = damaged_part(file.number, offset, data, "a record is damaged")
         try:
             (line,) = save(self._filesystem, self._quarantine, [part])
@@ -383,7 +405,6 @@ class ColdReader:
         return directory
 
     def _read_index(self, file: ColdFile, size: i64, offset: i64) -> bytes:
-        descriptor = self._descriptors.find(file.index_path)
-        data = self._filesystem.read(descriptor, size, offset)
+        data = self._read(file.index_path, size, offset)
         self.index_bytes_read += len(data)
         return data

@@ -16,6 +16,15 @@ from typing import Final, Protocol
 
 # Linux refuses more buffers than this in one pwritev (IOV_MAX).
 _BUFFERS_MAX: Final = 1024
+# So far apart are the bytes that say whether a stretch of a file is in memory. The
+# kernel reads ahead and writes in runs that are longer.
+_PROBE_STEP: Final = 128 * 1024
+# "Do not wait", where the system knows it.
+_NO_WAIT: Final[int] = getattr(os, "RWF_NOWAIT", 0)
+
+
+class NotAtHand(OSError):
+    """It takes the disk, or long, and whoever reads must not wait for that."""
 
 
 class FileSystem(Protocol):
@@ -30,6 +39,7 @@ class FileSystem(Protocol):
     def read_file(self, path: str) -> bytes: ...
     def open_for_reading(self, path: str) -> int: ...
     def read(self, descriptor: int, size: int, offset: int) -> bytes: ...
+    def is_at_hand(self, descriptor: int, size: int, offset: int) -> bool: ...
     def write(self, descriptor: int, buffers: Sequence[bytes], offset: int) -> None: ...
     def allocate(self, descriptor: int, size: int) -> None: ...
     def truncate(self, descriptor: int, size: int) -> None: ...
@@ -91,6 +101,23 @@ class OsFileSystem:
             return data
         # A signal, or the end of the file: only another read can tell.
         return data + self.read(descriptor, size - len(data), offset + len(data))
+
+    def is_at_hand(self, descriptor: int, size: int, offset: int) -> bool:
+        """Return whether the kernel has a stretch in memory, so that no disk is read.
+
+        Some of its bytes are asked for, the first and the last among them. Where the
+        system cannot tell, nothing is at hand.
+        """
+        if not _NO_WAIT:
+            return False
+        probe = [bytearray(1)]
+        last = offset + size - 1
+        try:
+            for at in (*range(offset, last, _PROBE_STEP), last):
+                os.preadv(descriptor, probe, at, _NO_WAIT)
+        except OSError:
+            return False
+        return True
 
     def write(self, descriptor: int, buffers: Sequence[bytes], offset: int) -> None:
         """Write all buffers one after the other from an offset."""

@@ -9,14 +9,15 @@ from pathlib import Path
 
 import pytest
 
+from store import filesystem
 from store.filesystem import FileSystem, OsFileSystem
 from tests.support.memory_filesystem import MemoryFileSystem
 
 
 def both(tmp_path: Path, kind: str) -> tuple[FileSystem, str]:
     """The real one and the one in memory behave alike."""
-    filesystem: FileSystem = OsFileSystem() if kind == "os" else MemoryFileSystem()
-    return filesystem, str(tmp_path)
+    files: FileSystem = OsFileSystem() if kind == "os" else MemoryFileSystem()
+    return files, str(tmp_path)
 
 
 KINDS = pytest.mark.parametrize("kind", ["os", "memory"])
@@ -146,3 +147,47 @@ def test_files_are_private(tmp_path: Path) -> None:
     assert os.fstat(descriptor).st_mode & 0o077 == 0
     assert os.stat(f"{tmp_path}/private").st_mode & 0o077 == 0
     filesystem.close(descriptor)
+
+
+def test_what_was_written_a_moment_ago_is_at_hand(tmp_path: Path) -> None:
+    files = OsFileSystem()
+    descriptor = files.create(f"{tmp_path}/file")
+    files.write(descriptor, [bytes(300_000)], 0)
+    assert files.is_at_hand(descriptor, 300_000, 0)
+    # Behind the end there is nothing to wait for.
+    assert files.is_at_hand(descriptor, 300_000, 299_999)
+    files.close(descriptor)
+
+
+def test_one_byte_that_is_not_in_memory_is_enough(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    far: set[int] = set()
+    asked: list[int] = []
+
+    def preadv(_descriptor: int, _buffers: object, at: int, flags: int) -> int:
+        assert flags == filesystem._NO_WAIT != 0
+        asked.append(at)
+        if at in far:
+            raise BlockingIOError
+        return 1
+
+    monkeypatch.setattr(os, "preadv", preadv)
+    files = OsFileSystem()
+    step = filesystem._PROBE_STEP
+    assert files.is_at_hand(7, 2 * step, step)
+    assert asked == [step, 2 * step, 3 * step - 1]
+    for at in asked.copy():
+        far = {at}
+        assert not files.is_at_hand(7, 2 * step, step)
+
+
+def test_where_the_system_cannot_tell_nothing_is_at_hand(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = OsFileSystem()
+    descriptor = files.create(f"{tmp_path}/file")
+    files.write(descriptor, [bytes(100)], 0)
+    monkeypatch.setattr(filesystem, "_NO_WAIT", 0)
+    assert not files.is_at_hand(descriptor, 100, 0)
+    files.close(descriptor)

@@ -38,6 +38,8 @@ class ColdFileSystem(MemoryFileSystem):
         # Reads of this path that touch these offsets fail.
         self.bad_path = ""
         self.bad_offsets = range(0)
+        # What lies at these offsets of any file has to be fetched from the disk.
+        self.far_offsets = range(0)
         self._paths: dict[int, str] = {}
 
     def is_open(self, path: str) -> bool:
@@ -59,6 +61,10 @@ class ColdFileSystem(MemoryFileSystem):
         ):
             raise OSError(errno.EIO, os.strerror(errno.EIO))
         return super().read(descriptor, size, offset)
+
+    def is_at_hand(self, descriptor: int, size: int, offset: int) -> bool:
+        far = self.far_offsets
+        return not (offset < far.stop and far.start < offset + size)
 
 
 class Written:

@@ -1,7 +1,8 @@
 """Messages on their way back into memory: the next window of a queue's cold ones.
 
     load = ColdLoad(...)         on the loop: both logs have planned their part
-    load.run()                   on the reader thread, or in place for basic.get;
+    load.run()                   on the reader thread, or in place for basic.get; at
+                                 once on the loop if it takes no disk;
                                  many at a time are read together (`ColdLoads`)
     found = LoadedWindow(...)    on the loop: what both logs have, up to where both go
 
@@ -70,6 +71,12 @@ class ColdLoad:
             self.stored.run()
         if self.paged is not None:
             self.paged.run()
+
+    def run_at_once(self) -> bool:
+        """Read as far as that takes no disk; False: not to the end, `run` goes on."""
+        if self.paged is None:
+            return self.stored is None or self.stored.run_at_once()
+        return self.stored is None and self.paged.run_at_once()
 
 
 @final

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import threading
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
@@ -194,6 +195,61 @@ async def test_a_window_that_cannot_be_read_is_tried_again(
     await wait_until(lambda: "messages cannot be read" in caplog.text)
     away.rename(log)
     await wait_until(lambda: len(channel.take()) == 1)
+
+
+class ThreadsOfReads(FailingDisk):
+    """A disk that knows on which thread it was read, and what may be at hand."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.names: list[str] = []
+        self.is_all_far = False
+
+    def read(self, descriptor: int, size: int, offset: int) -> bytes:
+        self.names.append(threading.current_thread().name)
+        return super().read(descriptor, size, offset)
+
+    def is_at_hand(self, descriptor: int, size: int, offset: int) -> bool:
+        return not self.is_all_far
+
+
+@pytest.mark.parametrize("is_all_far", [False, True])
+async def test_the_loop_reads_what_is_in_memory_and_nothing_else(
+    fast_path: Path, fatal: list[BaseException], is_all_far: bool
+) -> None:
+    disk = ThreadsOfReads()
+    disk.is_all_far = is_all_far
+    bench = Bench(fast_path, disk, budgets=MemoryBudgets(0, 0))
+    bench.connect().declare("q", durable=True)
+    queue = queue_of(bench, "q")
+    for _ in range(1000):
+        queue.publish(persistent_message(BODY))
+    bench.sync()
+    bench.page_out()
+    loop = asyncio.get_running_loop()
+    ticker = Ticker(bench.broker, Clock(), loop, 0.002, fatal.append)
+    disk.names.clear()
+    channel = ConsumingChannel()
+    channel.subscribe(queue, "t", no_ack=True)
+    taken: list[object] = []
+
+    def takes() -> bool:
+        taken.extend(channel.take_deliveries())
+        channel.output.wake_consumers()
+        ticker.wake()
+        return len(taken) == 1000
+
+    await wait_until(takes)
+    loop_reads = disk.names.count(threading.current_thread().name)
+    # The first window of a segment opens its files, which is not for the loop.
+    assert disk.names[0] == "amqpd-read"
+    if is_all_far:
+        assert not loop_reads
+    else:
+        assert loop_reads >= len(disk.names) - 5
+    await ticker.drain()
+    ticker.close()
+    bench.close()
 
 
 async def test_windows_that_come_back_together_reach_their_queues_bit_by_bit(
