@@ -294,3 +294,22 @@ def test_a_difference_anywhere_in_a_long_header_is_seen(
     sent = [same, same, same, other, same, other, other, other]
     pair.send(*[publish("q", b"x", properties=properties) for properties in sent])
     assert [properties for _, properties, _ in delivered(consumer)] == sent
+
+
+@pytest.mark.parametrize("size", [80, 1000, 4000, 4100])
+@pytest.mark.parametrize("body_size", [1, 5000])
+def test_where_a_message_with_a_long_header_goes_is_said_by_its_own(
+    pair: ConnectionPair, consumer: ConnectionPair, size: int, body_size: int
+) -> None:
+    pair.call(1, binding("q", a=1), commands.Queue.BindOk)
+    pair.call(1, binding("r", a=2), commands.Queue.BindOk)
+    numbers = [1, 1, 1, 2, 2, 1, 2]
+    messages = []
+    for number in numbers:
+        properties = with_headers(encode_table({"text": "a" * size, "a": number}))
+        body = b"%d" % number + bytes(body_size)
+        messages.append(publish("k", body, "amq.headers", properties))
+    pair.send(*messages)
+    to = {1: "q", 2: "r"}
+    expected = [(to[one], b"%d" % one + bytes(body_size)) for one in numbers]
+    assert sorted(told(consumer)) == sorted(expected)
