@@ -25,7 +25,6 @@ from amqpd.broker.ports import DurabilityWaiter
 from amqpd.broker.queues.durability import Durability
 from amqpd.broker.queues.queue import Queue
 from amqpd.broker.vhosts.deposit import Outcome, check_properties, deposit
-from amqpd.broker.vhosts.reply_queues import REPLY_TO
 from amqpd.broker.vhosts.routes import Route
 from amqpd.broker.vhosts.session import Session
 from amqpd.protocol.output import Answerer, Output
@@ -42,15 +41,14 @@ from amqpd.wire.frames import (
     write_head,
 )
 from amqpd.wire.properties import (
+    ASKS_DIRECT_REPLY,
     HAS_BCC,
     HAS_CC,
     HAS_DEATH,
     HAS_DELAY,
     HAS_EXPIRATION,
-    HAS_REPLY_TO,
     HAS_UNKNOWN_MODE,
     HAS_USER_ID,
-    reply_to,
     walk_properties,
     with_reply_to,
 )
@@ -59,7 +57,6 @@ from confirms.publisher import PublisherConfirms
 
 BASIC: Final = 60
 NO_ROUTE: Final = 312
-DIRECT_REPLY_TO: Final = REPLY_TO.encode()
 DEATH: Final = b"x-death"
 
 EXPECTED_METHOD: Final = "expected method frame, got non method frame instead"
@@ -70,7 +67,7 @@ EXPECTED_BODY: Final = "expected content body, got non content body frame instea
 
 # What of a message has to be looked into before it goes anywhere.
 LOOKED_INTO: Final[i64] = (
-    HAS_REPLY_TO
+    ASKS_DIRECT_REPLY
     | HAS_DEATH
     | HAS_EXPIRATION
     | HAS_USER_ID
@@ -280,7 +277,7 @@ class Publishing(DurabilityWaiter, Answerer):
         now_ms: i64,
     ) -> i64:
         """Publish what has to be looked into, or is not routed by its address alone."""
-        if facts & (HAS_REPLY_TO | HAS_DEATH):
+        if facts & (ASKS_DIRECT_REPLY | HAS_DEATH):
             content = self._rewritten(content, facts)
         message = Message(route.address, content, body, facts, now_ms)
         self._traffic.receive(message.body_size())
@@ -379,14 +376,12 @@ class Publishing(DurabilityWaiter, Answerer):
         """The content as the broker lets it be published."""
         if facts & HAS_DEATH and not self._surroundings.keeps_published_deaths:
             content = without_header(content, DEATH)
-        if facts & HAS_REPLY_TO:
+        if facts & ASKS_DIRECT_REPLY:
             content = self._with_reply_address(content)
         return content
 
     def _with_reply_address(self, content: bytes) -> bytes:
         """Whoever asks for direct replies gets an address of its own."""
-        if reply_to(content, HEAD_SIZE) != DIRECT_REPLY_TO:
-            return content
         queue = self.reply_queue
         if queue is None or queue.is_deleted:
             raise PreconditionFailed("fast reply consumer does not exist")

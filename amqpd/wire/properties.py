@@ -37,7 +37,8 @@ PERSISTENT: Final = 1
 HAS_HEADERS: Final = 2
 HAS_PRIORITY: Final = 4
 HAS_EXPIRATION: Final = 8
-HAS_REPLY_TO: Final = 16
+#: The reply-to address is `DIRECT_REPLY_TO`; of any other nothing is noted.
+ASKS_DIRECT_REPLY: Final = 16
 HAS_USER_ID: Final = 32
 HAS_CC: Final = 64
 HAS_BCC: Final = 128
@@ -49,6 +50,9 @@ HAS_DEATH: Final = 2048
 HAS_UNKNOWN_MODE: Final = 4096
 #: The priority itself: (facts >> PRIORITY_SHIFT) & 255.
 PRIORITY_SHIFT: Final = 16
+
+#: The reply-to address of who wants replies without a queue.
+DIRECT_REPLY_TO: Final = b"amq.rabbitmq.reply-to"
 
 #: Where the flags are, and the first value.
 _FLAGS_AT: Final = 12
@@ -143,6 +147,11 @@ def _walk_values(data: bytes, start: i64, end: i64, flags: i64) -> i64:
         facts |= HAS_PRIORITY | i64(data[position]) << PRIORITY_SHIFT
         position += 1
     if flags & _BEHIND_PRIORITY:
+        if flags & _CORRELATION_ID:
+            position = _skip_short_string(data, position, end)
+        if flags & _REPLY_TO:
+            facts |= _reply_fact(data, position, end)
+            position = _skip_short_string(data, position, end)
         facts |= _rest_facts(flags)
         position = _walk_rest(data, position, end, flags)
     if position != end:
@@ -156,10 +165,16 @@ def _mode_facts(mode: i64) -> i64:
     return 0 if mode == _DELIVERY_MODE_TRANSIENT else HAS_UNKNOWN_MODE
 
 
+def _reply_fact(data: bytes, start: i64, end: i64) -> i64:
+    _check_room(start, 1, end)
+    if i64(data[start]) != len(DIRECT_REPLY_TO):
+        return 0
+    address = data[start + 1 : start + 1 + len(DIRECT_REPLY_TO)]
+    return ASKS_DIRECT_REPLY if address == DIRECT_REPLY_TO else 0
+
+
 def _rest_facts(flags: i64) -> i64:
     facts: i64 = 0
-    if flags & _REPLY_TO:
-        facts |= HAS_REPLY_TO
     if flags & _EXPIRATION:
         facts |= HAS_EXPIRATION
     if flags & _USER_ID:
@@ -168,12 +183,8 @@ def _rest_facts(flags: i64) -> i64:
 
 
 def _walk_rest(data: bytes, start: i64, end: i64, flags: i64) -> i64:
-    """Walk what comes behind the priority; return where it ends."""
+    """Walk what comes behind the reply-to address; return where it ends."""
     position = start
-    if flags & _CORRELATION_ID:
-        position = _skip_short_string(data, position, end)
-    if flags & _REPLY_TO:
-        position = _skip_short_string(data, position, end)
     if flags & _EXPIRATION:
         position = _skip_short_string(data, position, end)
     if flags & _MESSAGE_ID:

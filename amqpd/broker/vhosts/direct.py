@@ -25,7 +25,6 @@ from amqpd.broker.ports import DurabilityWaiter
 from amqpd.broker.queues.delivery import Reference
 from amqpd.broker.queues.queue import Queue
 from amqpd.broker.vhosts.deposit import Outcome, check_properties, deposit
-from amqpd.broker.vhosts.reply_queues import REPLY_TO
 from amqpd.broker.vhosts.session import Session
 from amqpd.wire.frames import (
     BODY,
@@ -38,17 +37,15 @@ from amqpd.wire.frames import (
     write_head,
 )
 from amqpd.wire.properties import (
+    ASKS_DIRECT_REPLY,
     HAS_BCC,
     HAS_CC,
     HAS_DEATH,
-    HAS_REPLY_TO,
-    reply_to,
     walk_properties,
 )
 from amqpd.wire.rewriting import without_header
 
 DEATH: Final = b"x-death"
-DIRECT_REPLY_TO: Final = REPLY_TO.encode()
 SHORT_STRING_SIZE_MAX: Final = 255
 
 
@@ -97,7 +94,7 @@ def publish(
     surroundings = session.vhost.surroundings
     if facts & HAS_DEATH and not surroundings.keeps_published_deaths:
         content = without_header(content, DEATH)
-    if facts & HAS_REPLY_TO and reply_to(content, HEAD_SIZE) == DIRECT_REPLY_TO:
+    if facts & ASKS_DIRECT_REPLY:
         raise PreconditionFailed("fast reply consumer does not exist")
     message = Message(route.address, content, large, facts, now_ms)
     check_properties(message, session.user, now_ms)

@@ -64,7 +64,18 @@ def walk(data: bytes) -> int:
         ({"priority": 5}, properties.HAS_PRIORITY | 5 << properties.PRIORITY_SHIFT),
         ({"priority": 255}, properties.HAS_PRIORITY | 255 << properties.PRIORITY_SHIFT),
         ({"expiration": "1"}, properties.HAS_EXPIRATION),
-        ({"reply_to": "q"}, properties.HAS_REPLY_TO),
+        ({"reply_to": "q"}, 0),
+        ({"reply_to": "amq.rabbitmq.reply-to"}, properties.ASKS_DIRECT_REPLY),
+        ({"reply_to": "amq.rabbitmq.reply-tx"}, 0),
+        ({"reply_to": "amq.rabbitmq.reply-to.x"}, 0),
+        (
+            {
+                "correlation_id": "1",
+                "reply_to": "amq.rabbitmq.reply-to",
+                "message_type": "t",
+            },
+            properties.ASKS_DIRECT_REPLY,
+        ),
         ({"user_id": "u"}, properties.HAS_USER_ID),
         ({"app_id": "a", "cluster_id": "c", "message_id": "m"}, 0),
         ({"headers": {"k": 1}}, properties.HAS_HEADERS),
@@ -90,7 +101,6 @@ def walk(data: bytes) -> int:
             | properties.HAS_HEADERS
             | properties.HAS_PRIORITY
             | 9 << properties.PRIORITY_SHIFT
-            | properties.HAS_REPLY_TO
             | properties.HAS_EXPIRATION
             | properties.HAS_USER_ID,
         ),
@@ -139,7 +149,7 @@ def test_every_fact_has_a_bit_of_its_own_below_the_priority() -> None:
         properties.HAS_HEADERS,
         properties.HAS_PRIORITY,
         properties.HAS_EXPIRATION,
-        properties.HAS_REPLY_TO,
+        properties.ASKS_DIRECT_REPLY,
         properties.HAS_USER_ID,
         properties.HAS_CC,
         properties.HAS_BCC,
