@@ -23,7 +23,10 @@ from amqpd.protocol.output import Output
 
 logger = logging.getLogger("amqpd.listener")
 
-READ_SIZE: Final = 256 * 1024
+# What one read brings, delivered to one consumer, fits below `output.CONSUMERS_MARK`: a
+# delivery is up to a fifth longer than its publish. Else each read is two writes, the
+# second of them short.
+READ_SIZE: Final = 208 * 1024
 BACKLOG: Final = 1024
 # How long clients are given to answer our close when the broker stops.
 FAREWELL_SECONDS: Final = 3.0
