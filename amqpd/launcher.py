@@ -41,7 +41,11 @@ from amqpd.net.resources import ResourceWatch
 from amqpd.net.server import Bound, ListenFailed, Server
 from amqpd.net.tls import TLS_KEYS, TlsCertificates, check_tls
 from amqpd.opening import DefinitionsUnreadable, Opened, open_rooms
-from amqpd.process import descriptors_max, open_descriptors
+from amqpd.process import (
+    descriptors_max,
+    enlarge_descriptor_table,
+    open_descriptors,
+)
 from amqpd.protocol.control import ConnectionOptions
 from amqpd.protocol.handshake import COMPATIBLE_VERSION, HandshakeOptions
 from store.errors import AlreadyLocked, StoreError
@@ -72,6 +76,7 @@ def run(loaded: Loaded, reload: Reload) -> int:
     for warning in loaded.warnings:
         logger.warning("%s", warning)
     _allow_many_sockets()
+    enlarge_descriptor_table()
     try:
         tls = check_tls(loaded)
         if tls is not None:

@@ -6,8 +6,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from amqpd.process import (
     descriptors_max,
+    enlarge_descriptor_table,
     free_space,
     give_back_memory,
     open_descriptors,
@@ -54,3 +57,41 @@ def test_large_blocks_that_are_freed_are_given_back_at_once() -> None:
         "assert resident_size() - before < 2 * size\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def table_size_after(limit: int) -> int:
+    """What the kernel's table of descriptors has room for, in a new process."""
+    code = (
+        "import resource\n"
+        "from pathlib import Path\n"
+        "from amqpd.process import enlarge_descriptor_table\n"
+        "given = resource.getrlimit(resource.RLIMIT_NOFILE)\n"
+        f"resource.setrlimit(resource.RLIMIT_NOFILE, ({limit}, given[1]))\n"
+        "enlarge_descriptor_table()\n"
+        "enlarge_descriptor_table()\n"
+        "resource.setrlimit(resource.RLIMIT_NOFILE, given)\n"
+        "status = Path('/proc/self/status').read_text()\n"
+        "print(status.partition('FDSize:')[2].split()[0])\n"
+    )
+    run = subprocess.run(
+        [sys.executable, "-c", code], check=True, capture_output=True, text=True
+    )
+    return int(run.stdout)
+
+
+@pytest.mark.parametrize("limit", [512, 1024])
+def test_the_table_of_descriptors_has_room_for_as_many_as_may_be_open(
+    limit: int,
+) -> None:
+    assert table_size_after(limit) == limit
+
+
+def test_what_enlarges_the_table_of_descriptors_leaves_none_open() -> None:
+    before = open_descriptors()
+    enlarge_descriptor_table()
+    assert open_descriptors() == before
+
+
+def test_a_table_of_descriptors_that_cannot_be_enlarged_stays_as_it_is() -> None:
+    # Not even the one descriptor that this takes.
+    assert table_size_after(3) <= 256

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import signal
 import socket
 import subprocess
@@ -114,6 +115,15 @@ def test_a_signal_closes_every_client_with_320(
             assert closed.text == f"CONNECTION_FORCED - {reason}"
             client.expect_end()
     assert server.wait() == 0
+
+
+def test_the_kernel_has_room_for_a_thousand_clients_from_the_start(
+    server: AmqpdServer,
+) -> None:
+    status = Path(f"/proc/{server.pid}/status").read_text()
+    room = int(status.partition("FDSize:")[2].split()[0])
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    assert room >= min(1024, most)
 
 
 def test_how_long_the_loop_was_busy_is_told_at_the_end(server: AmqpdServer) -> None:
