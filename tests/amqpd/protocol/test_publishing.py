@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 import pytest
 from pamqp import commands
 
@@ -99,6 +101,22 @@ def test_a_body_that_ends_exactly_at_the_limit_is_kept_with_its_frame(
     assert kept[0].content == content_of(bytes(65536))
     assert kept[1].body == bytes(65537)
     assert kept[1].content == header_frame(65537)
+
+
+def test_a_large_body_is_not_copied_when_it_is_complete(
+    bench: Bench, pair: ConnectionPair
+) -> None:
+    pair.declare("q")
+    size = 4 * 1024 * 1024
+    piece = frame(BODY, 1, bytes(32768))
+    tracemalloc.start()
+    pair.send(publish_frame("", "q"), header_frame(size))
+    for _ in range(size // 32768):
+        pair.send(piece)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert bench.broker.vhosts["/"].queues["q"].ready_count == 1
+    assert peak < 3 * size // 2
 
 
 def test_empty_body_frames_are_nothing(
