@@ -20,8 +20,8 @@ into the paging log first. When nothing is cold any more the parts are joined ag
 
 Why deques, although their two calls are 5 % of the instructions of a transient
 message: a list is copied when it grows, and a thousand queues of one length all grow
-at the same message (a stall of 30 ms); lists of a page each are new to the garbage
-collector again and again, which then visits every reference in them (170 ms). See
+at the same message (a stall of 30 ms); lists of a page each are new to the collector
+of garbage again and again (170 ms), from which a deque can be hidden. See
 tests/bench/fairness.
 
 One that expires in the middle is *struck*: not counted from then on, and passed over.
@@ -30,7 +30,6 @@ It holds no message any more, and the lines are swept before they fill up with s
 It knows no logs: what may be dropped is told by `Written`.
 """
 
-from collections import deque
 from heapq import heapify, heappop, heappush
 from typing import Final, final
 
@@ -41,7 +40,7 @@ from amqpd.broker.queues.ages import NO_TIME
 from amqpd.broker.queues.deadlines import Deadlines
 from amqpd.broker.queues.delivery import Reference
 from amqpd.broker.queues.memory_use import MemoryUse, Written
-from amqpd.broker.queues.reference_lines import unstruck, without
+from amqpd.broker.queues.reference_lines import new_line, unstruck, without
 from amqpd.broker.queues.settled_seqs import SettledSeqs
 
 # The lines are swept when more than this are struck, and more than are left.
@@ -95,9 +94,9 @@ class Backlog:
         self._use = use
         self._returned: list[int] = []
         self._by_seq: dict[int, Reference] = {}
-        self._head: deque[Reference] = deque()
-        self._leaving: deque[Reference] = deque()
-        self._tail: deque[Reference] = deque()
+        self._head = new_line()
+        self._leaving = new_line()
+        self._tail = new_line()
         # Where fresh ones go: the tail if it is split, else the head.
         self._fresh = self._head
         self.is_split = False
@@ -288,9 +287,9 @@ class Backlog:
             self._release(reference.message)
         self._returned.clear()
         self._by_seq.clear()
-        self._head = deque()
-        self._leaving = deque()
-        self._tail = deque()
+        self._head = new_line()
+        self._leaving = new_line()
+        self._tail = new_line()
         self._fresh = self._head
         self.is_split = False
         self.at_hand = 0
@@ -348,7 +347,7 @@ class Backlog:
         """
         self._sweep_if_struck()
         seqs = sorted(self._returned)
-        folded: deque[Reference] = deque()
+        folded: list[Reference] = []
         for i in range(len(seqs)):
             folded.append(self._by_seq[seqs[i]])
             following = seqs[i + 1] if i + 1 < len(seqs) else self._fresh_seq(next_seq)
@@ -376,7 +375,7 @@ class Backlog:
         if self.is_split:
             return True
         self._sweep_if_struck()
-        kept: deque[Reference] = deque()
+        kept = new_line()
         rest = self._head
         cost: i64 = 0
         while rest:
@@ -522,8 +521,8 @@ class Backlog:
         self._tail.extendleft(reversed(self._head))
         self._head = self._tail
         self._fresh = self._head
-        self._leaving = deque()
-        self._tail = deque()
+        self._leaving = new_line()
+        self._tail = new_line()
         self.is_split = False
         self.at_hand += self.behind
         self.behind = 0

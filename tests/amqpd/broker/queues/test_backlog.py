@@ -1,6 +1,9 @@
 """What is ready keeps its order, whatever comes back and whatever leaves memory."""
 
+import gc
 import sys
+from collections import deque
+from collections.abc import Callable
 
 import pytest
 
@@ -318,3 +321,70 @@ def test_the_struck_do_not_pile_up() -> None:
         ready.strike(reference)
     assert ready.struck_count <= STRUCK_MIN
     assert seqs_of(ready) == [1]
+
+
+def walked_lines() -> int:
+    """How many deques of references the collector of garbage walks."""
+    return sum(
+        isinstance(one, deque) and bool(one) and isinstance(one[0], Reference)
+        for one in gc.get_objects()
+    )
+
+
+def split_with_leaving(ready: Backlog) -> None:
+    ready.split(2 * COST)
+    ready.leave()
+
+
+def split_and_join(ready: Backlog) -> None:
+    split_with_leaving(ready)
+    ready.join()
+    ready.split(2 * COST)
+    ready.leave()
+
+
+def pop_and_fold(ready: Backlog) -> None:
+    ready.put_back(ready.pop())
+    ready.fold_returned(100)
+
+
+def take_all_and_begin_anew(ready: Backlog) -> None:
+    ready.take_all()
+    for seq in range(10, 20):
+        ready.append(reference_of(seq))
+    ready.split(2 * COST)
+    ready.leave()
+
+
+def strike_and_sweep(ready: Backlog) -> None:
+    ready.strike(ready.first())
+    assert ready.has_memory
+
+
+@pytest.mark.parametrize(
+    "rearrange",
+    [
+        split_with_leaving,
+        split_and_join,
+        pop_and_fold,
+        take_all_and_begin_anew,
+        strike_and_sweep,
+        lambda ready: ready.remove({2}),
+    ],
+)
+def test_the_collector_of_garbage_walks_no_line(
+    rearrange: Callable[[Backlog], object],
+) -> None:
+    before = walked_lines()
+    ready = backlog_of(1, 2, 3, 4, 5, 6)
+    rearrange(ready)
+    assert ready.count > 3
+    assert walked_lines() == before
+
+
+def test_the_collector_of_garbage_does_not_walk_what_comes_behind_the_cold() -> None:
+    before = walked_lines()
+    ready = Backlog(True, MemoryUse())
+    ready.restore(1, 5, 5, 500)
+    ready.append(reference_of(6))
+    assert walked_lines() == before
