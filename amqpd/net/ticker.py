@@ -140,13 +140,19 @@ class Ticker:
             # Heartbeats, or a queue that was loaded: nothing else may happen for long.
             self.wake()
         self.disk.on_time(now_ms)
-        self.garbage.on_time(self._loop.time())
+        if self.garbage.on_time(self._loop.time()):
+            self.wake()
 
     # -- a turn ---------------------------------------------------------------
 
     def _turn(self) -> None:
-        started = time.perf_counter()
         self._is_scheduled = False
+        if self.garbage.is_due:
+            # A turn behind it would keep everybody waiting for both.
+            self.garbage.make_round(self._loop.time())
+            self.wake()
+            return
+        started = time.perf_counter()
         now_ms = self.now_ms()
         if self.resources is not None:
             self.resources.look(now_ms)

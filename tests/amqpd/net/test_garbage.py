@@ -44,17 +44,20 @@ def test_the_collector_makes_no_full_round_by_itself(collector: None) -> None:
     assert gc.get_freeze_count() > 0
 
 
-def test_a_full_round_is_made_when_it_is_due_and_not_again_soon(
+def test_a_full_round_is_due_after_a_while_and_not_again_soon(
     rounds: list[str],
 ) -> None:
     garbage = GarbageRounds(100.0)
-    garbage.on_time(100.0 + PAUSE_SECONDS_MIN - 1)
+    now_s = 100.0 + PAUSE_SECONDS_MIN
+    assert not garbage.on_time(now_s - 1)
+    assert garbage.on_time(now_s)
+    assert garbage.is_due
     assert rounds == []
-    garbage.on_time(100.0 + PAUSE_SECONDS_MIN)
+    garbage.make_round(now_s)
     assert rounds == ["2"]
-    garbage.on_time(100.0 + 2 * PAUSE_SECONDS_MIN - 1)
-    assert rounds == ["2"]
-    assert garbage.due_s >= 100.0 + 2 * PAUSE_SECONDS_MIN
+    assert not garbage.is_due
+    assert not garbage.on_time(now_s + PAUSE_SECONDS_MIN - 1)
+    assert garbage.due_s >= now_s + PAUSE_SECONDS_MIN
 
 
 @pytest.mark.parametrize(

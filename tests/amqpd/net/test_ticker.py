@@ -421,6 +421,20 @@ async def test_heartbeats_leave_though_nothing_else_happens(
     await wait_until(lambda: beating.written == b"heartbeat")
 
 
+async def test_a_round_of_the_collector_takes_the_place_of_a_turn(
+    ticker: Ticker, pair: ConnectionPair, client: NotingClient
+) -> None:
+    ticker.garbage.due_s = 0.0
+    ticker.start_sweep(list)
+    # What comes now finds a turn on its way.
+    pair.send(publish("nowhere"))
+    await asyncio.sleep(0)
+    assert ticker.garbage.due_s > 0
+    assert client.written == b""
+    await asyncio.sleep(0)
+    assert client.written == method(1, commands.Basic.Ack(1, False))
+
+
 async def test_a_client_that_cannot_be_looked_at_does_not_end_the_sweep(
     ticker: Ticker, client: NotingClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
