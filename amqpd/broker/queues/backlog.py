@@ -18,18 +18,13 @@ Nothing within that span is in memory, nothing of it is unacked. It grows at its
 from its beginning, window by window. Messages that are in no log (`leaving`) are put
 into the paging log first. When nothing is cold any more the parts are joined again.
 
-Why deques, although their two calls are 5 % of the instructions of a transient
-message: a list is copied when it grows, and a thousand queues of one length all grow
-at the same message (a stall of 30 ms); lists of a page each are new to the collector
-of garbage again and again (170 ms), from which a deque can be hidden. See
-tests/bench/fairness.
-
 One that expires in the middle is *struck*: not counted from then on, and passed over.
 It holds no message any more, and the lines are swept before they fill up with such.
 
 It knows no logs: what may be dropped is told by `Written`.
 """
 
+from collections import deque
 from heapq import heapify, heappop, heappush
 from typing import Final, final
 
@@ -279,12 +274,19 @@ class Backlog:
     def take_all(self) -> list[Reference]:
         """Take everything that is in memory, in order; forget what is cold."""
         self._sweep_if_struck()
-        references = [self._by_seq[seq] for seq in sorted(self._returned)]
-        references.extend(self._head)
-        references.extend(self._leaving)
-        references.extend(self._tail)
+        references = [reference for line in self.take_lines() for reference in line]
         for reference in references:
             self._release(reference.message)
+        return references
+
+    def take_lines(self) -> list[deque[Reference]]:
+        """Take the lines of all that is in memory, in order; forget what is cold.
+
+        They are the caller's with the struck ones in them, and memory is not told.
+        """
+        returned = new_line()
+        returned.extend([self._by_seq[seq] for seq in sorted(self._returned)])
+        lines = [returned, self._head, self._leaving, self._tail]
         self._returned.clear()
         self._by_seq.clear()
         self._head = new_line()
@@ -292,11 +294,10 @@ class Backlog:
         self._tail = new_line()
         self._fresh = self._head
         self.is_split = False
-        self.at_hand = 0
-        self.behind = 0
-        self.size = 0
+        self.at_hand = self.behind = self.size = 0
+        self.struck_count = 0
         self._clear_cold()
-        return references
+        return lines
 
     def remove(self, seqs: set[int]) -> list[Reference]:
         """Take out those of the given seqs that are in memory, in order."""

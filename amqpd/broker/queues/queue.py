@@ -565,7 +565,7 @@ class Queue(PagedQueue):
         """
         self.is_deleted = True
         count = int(self._ready.count)
-        self._ready.take_all()
+        self._pager.let_go(self._ready.take_lines(), self.durable)
         if self.keeper is not None:
             count += self.keeper.on_purged()
         self._windows.void()

@@ -68,6 +68,25 @@ def test_after_everything_was_taken_it_begins_anew() -> None:
     assert seqs_of(ready) == [3]
 
 
+def test_after_its_lines_were_taken_it_begins_anew() -> None:
+    references = [reference_of(seq) for seq in range(1, 6)]
+    ready = Backlog(False, MemoryUse())
+    for reference in references:
+        ready.append(reference)
+    returned = [ready.pop() for _ in range(2)][1]
+    ready.put_back(returned)
+    ready.split(1)
+    ready.leave()
+    ready.strike(references[4])
+    lines = ready.take_lines()
+    assert [one for line in lines for one in line] == references[1:]
+    assert (ready.count, ready.size, ready.struck_count) == (0, 0, 0)
+    assert not ready.is_split
+    assert not ready.has_memory
+    ready.append(reference_of(6))
+    assert seqs_of(ready) == [6]
+
+
 def test_what_is_removed_is_the_named_and_only_them() -> None:
     ready = backlog_of(1, 2, 3, 4, 5, 6)
     taken = [ready.pop() for _ in range(4)]

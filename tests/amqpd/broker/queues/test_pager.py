@@ -12,6 +12,7 @@ from amqpd.broker.queues.pager import (
     MIB,
     PAGING_BEHIND_SIZE,
     PAUSE_MS,
+    REMAINS_UNITS,
     SLICE_UNITS,
     UNREAD_EACH,
     UNREAD_PART,
@@ -32,6 +33,7 @@ from tests.support.little_memory import (
     Open,
     UnreadableDisk,
     fill,
+    is_nothing_used,
     opening,
     queue_of,
     seqs,
@@ -315,6 +317,56 @@ def test_what_the_disk_refused_does_not_leave_memory_as_if_it_were_written(
     bench.page_out()
     bench.page_out()
     assert seqs(queue) == [1, 3]
+
+
+def test_what_a_large_queue_held_when_it_was_deleted_goes_turn_by_turn(
+    open_bench: Open,
+) -> None:
+    bench = open_bench(NOTHING)
+    queue = queue_of(bench, "t")
+    pager = bench.broker.pager
+    bench.page_out()
+    count = 2 * int(REMAINS_UNITS) + 1
+    for _ in range(count):
+        queue.publish(message_of(b""))
+    cost = used(bench)[1] // count
+    assert queue.delete() == count
+    assert used(bench) == (0, count * cost)
+    assert pager.has_work
+    left = []
+    while pager.has_work:
+        pager.turn(bench.now_ms)
+        left.append(used(bench)[1] // cost)
+    assert left == [REMAINS_UNITS + 1, 1, 0]
+
+
+@pytest.mark.parametrize("is_persistent", [True, False])
+def test_what_a_small_queue_held_goes_when_it_is_deleted(
+    open_bench: Open, is_persistent: bool
+) -> None:
+    bench = open_bench(MemoryBudgets(PLENTY, PLENTY))
+    queue = queue_of(bench, "q" if is_persistent else "t")
+    fill(queue, int(REMAINS_UNITS), is_persistent)
+    queue.delete()
+    assert is_nothing_used(bench)
+    assert not bench.broker.pager.has_work
+
+
+def test_while_a_deleted_queue_goes_what_is_too_much_goes_too(open_bench: Open) -> None:
+    bench = open_bench(MemoryBudgets(ROOM, PLENTY))
+    pager = bench.broker.pager
+    queue = queue_of(bench)
+    ConsumingChannel().subscribe(queue, "t", prefetch=1)
+    fill(queue, 3 * HALF_FULL)
+    bench.sync()
+    gone = queue_of(bench, "t")
+    for _ in range(2 * int(REMAINS_UNITS)):
+        gone.publish(message_of(b""))
+    gone.delete()
+    assert pager.is_over
+    pager.turn(bench.now_ms)
+    assert not pager.is_over
+    assert pager.has_work
 
 
 def test_a_deleted_queue_is_not_asked(open_bench: Open) -> None:
