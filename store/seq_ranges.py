@@ -38,6 +38,7 @@ def ranges_of(seqs: list[int]) -> Ranges:
 
 
 @final
+@mypyc_attr(acyclic=True)
 class SeqRanges:
     """A growing set of seqs (each 0 or more)."""
 

@@ -18,7 +18,7 @@ not read on purpose is not watched, but goes on sending.
 from enum import Enum
 from typing import Final, final
 
-from mypy_extensions import i64
+from mypy_extensions import i64, mypyc_attr
 
 #: "Never", for deadlines: later than any clock.
 NEVER_MS: Final = 1 << 62
@@ -36,6 +36,7 @@ class HeartbeatDue(Enum):
 
 
 @final
+@mypyc_attr(acyclic=True)
 class Heartbeat:
     """The two timers of a connection; an interval of 0 switches both off."""
 

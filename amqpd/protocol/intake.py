@@ -12,12 +12,13 @@ What a frame says is not known here.
 from collections import deque
 from typing import final
 
-from mypy_extensions import i64
+from mypy_extensions import i64, mypyc_attr
 
 from amqpd.wire.frames import PartialFrame
 
 
 @final
+@mypyc_attr(acyclic=True)
 class Chunk:
     """Octets that are being processed, and how far."""
 
@@ -32,6 +33,7 @@ class Chunk:
 
 
 @final
+@mypyc_attr(acyclic=True)
 class Intake:
     """The octets of one connection that wait to be processed."""
 

@@ -19,7 +19,7 @@ from librt.strings import (
     read_i64_le,
     write_i32_be,
 )
-from mypy_extensions import i32, i64
+from mypy_extensions import i32, i64, mypyc_attr
 
 from amqpd.wire.errors import FrameMalformed
 
@@ -121,6 +121,7 @@ def described(frame_type: i64, payload: bytes, detail: str) -> str:
 
 
 @final
+@mypyc_attr(acyclic=True)
 class PartialFrame:
     """The frame that the last read ended in the middle of."""
 

@@ -10,7 +10,7 @@ filled in by whoever owns them when somebody asks.
 
 from typing import Final, final
 
-from mypy_extensions import i64
+from mypy_extensions import i64, mypyc_attr
 
 #: The upper bounds of the sizes of message bodies that are told apart, as RabbitMQ's.
 SIZE_BOUNDS: Final = (
@@ -30,6 +30,7 @@ LARGE: Final[i64] = 10_000
 
 
 @final
+@mypyc_attr(acyclic=True)
 class Traffic:
     """Counts of messages."""
 

@@ -8,7 +8,7 @@ Whoever acts on it is `queue_keeper`.
 from enum import Enum
 from typing import Final, final
 
-from mypy_extensions import i64
+from mypy_extensions import i64, mypyc_attr
 
 from amqpd.broker.arguments import (
     DEAD_LETTER_EXCHANGE,
@@ -57,6 +57,7 @@ class RetryType(Enum):
 
 
 @final
+@mypyc_attr(acyclic=True)
 class Limits:
     """The limits of one queue."""
 

@@ -6,7 +6,7 @@ message. Whoever acts on a rule has it from here.
 
 from typing import Final, final
 
-from mypy_extensions import i64
+from mypy_extensions import i64, mypyc_attr
 
 from amqpd.broker.arguments import CONSUMER_TIMEOUT, EXPIRES
 from amqpd.broker.policies.effective_policy import NO_POLICY, EffectivePolicy
@@ -14,6 +14,7 @@ from amqpd.broker.queues.limits import Limits, whole_number
 
 
 @final
+@mypyc_attr(acyclic=True)
 class QueueRules:
     """The rules of one queue, at one time."""
 

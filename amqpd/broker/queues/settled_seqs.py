@@ -9,13 +9,14 @@ It does not know what becomes of the others.
 
 from typing import final
 
-from mypy_extensions import i64
+from mypy_extensions import i64, mypyc_attr
 
 from store.dead_seqs import DeadSeqs
 from store.seq_ranges import SeqRanges
 
 
 @final
+@mypyc_attr(acyclic=True)
 class SettledSeqs:
     """A set of seqs, some of which may be forgotten again: those below what is left."""
 
