@@ -70,6 +70,13 @@ class OutputQueue:
             output.is_dirty = False
         return dirty
 
+    def put_off(self, outputs: "list[Output]") -> None:
+        """These were taken and have not been written: they are first the next time."""
+        late = [output for output in outputs if not output.is_dirty]
+        for output in late:
+            output.is_dirty = True
+        self._dirty = late + self._dirty
+
     def lend(self) -> BytesWriter:
         """An empty writer."""
         return self._spare.pop() if self._spare else BytesWriter()

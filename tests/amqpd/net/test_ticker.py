@@ -208,6 +208,21 @@ async def test_dispatch_that_takes_too_long_goes_on_in_the_next_turn(
     await wait_until(lambda: queue.ready_count == 0)
 
 
+async def test_writing_that_takes_too_long_goes_on_in_the_next_turn(
+    ticker: Ticker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ticker_module, "WRITE_SECONDS_MAX", -1.0)
+    clients = [NotingClient(Output(ticker.outputs)) for _ in range(3)]
+    for one in clients:
+        one.output.sink = one
+        one.output.writer().write(b"hello")
+    ticker.wake()
+    for written in range(3):
+        assert [one.written for one in clients].count(b"hello") == written
+        await asyncio.sleep(0)
+    assert [one.written for one in clients] == [b"hello"] * 3
+
+
 async def test_large_bodies_leave_slice_by_slice_without_being_asked(
     ticker: Ticker, pair: ConnectionPair, client: NotingClient
 ) -> None:

@@ -73,6 +73,19 @@ def test_an_output_is_dirty_once_until_it_is_taken(
     assert outputs.take_dirty() == [output]
 
 
+def test_what_was_put_off_is_first_and_once(outputs: OutputQueue) -> None:
+    first, second, third, fourth = (Output(outputs) for _ in range(4))
+    for one in (first, second, third):
+        one.writer().write(b"early")
+    assert outputs.take_dirty() == [first, second, third]
+    fourth.writer().write(b"late")
+    third.writer().write(b"late")
+    outputs.put_off([second, third])
+    assert outputs.has_work()
+    assert outputs.take_dirty() == [second, fourth, third]
+    assert not any(one.is_dirty for one in (first, second, third, fourth))
+
+
 def test_octets_that_left_are_counted(output: Output) -> None:
     output.writer().write(b"one")
     output.take()
