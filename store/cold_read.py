@@ -234,18 +234,20 @@ class ColdRead:
             self.messages,
             self.damaged,
         )
+        is_whole = False
         try:
             is_whole = records.take(selection, self.next_seq, is_sure)
         finally:
             self.next_seq = records.next_seq
             self.reader.release(selection.wanted, self.queue_id, records.size)
+            if not is_whole:
+                self.room.count -= records.count
+                self.room.size -= records.size
         if is_whole:
             self.room = selection.room
             if self.next_seq > span.last and not self.is_sparse:
                 self.reader.drop_entries(file, self.queue_id)
             return True
-        self.room.count -= records.count
-        self.room.size -= records.size
         if failure is not None and not records.is_astray:
             raise failure
         return False

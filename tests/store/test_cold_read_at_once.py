@@ -86,6 +86,21 @@ def test_a_message_larger_than_a_block_is_not_read_at_once(log: ColdLog) -> None
     assert seqs_of(log.cold.complete(step).messages) == [2]
 
 
+def test_what_was_read_at_once_counts_for_the_window(log: ColdLog) -> None:
+    for size in (1, 1, BLOCK_SIZE + 1, 1, 1, 1):
+        log.append(1, content=bytes(size))
+    log.write()
+    log.seal()
+    log.read(1, count=1)
+    step = log.begin(1, 2, count=3)
+    assert not step.run_at_once()
+    assert seqs_of(step.messages) == [2]
+    step.run()
+    result = log.cold.complete(step)
+    assert seqs_of(result.messages) == [2, 3, 4]
+    log.check(1, result.messages)
+
+
 def test_a_damaged_record_is_not_put_aside_at_once(log: ColdLog) -> None:
     fill(log, 5)
     log.read(1, count=1)
