@@ -8,18 +8,23 @@ deleted queue is a circle, and so is asyncio's transport. So the collector's own
 rounds are switched off; the young generations, which are small, stay on. The sweep says
 when a full round is due instead, and the next turn makes it in place of its work. The
 longer it stops everybody the rarer it is, by the square: where clients and queues come
-and go it is short, and what they leave is found before there is much of it.
+and go it is short, and what they leave is found before there is much of it. That keeps
+memory flat, too, since what they leave lies between what lives: where five hundred
+clients a second came and went, rounds every ten seconds had the process grow by 12 MB,
+and rounds every second by one. Where nothing comes, nothing is looked for.
 """
 
 import gc
 import time
 from collections import deque
+from collections.abc import Callable
 from typing import Final, final
 
 # Young objects as Python does; all objects never.
 THRESHOLDS: Final = (700, 10, 1_000_000)
-PAUSE_SECONDS_MIN: Final = 10.0
-# A round of 8 ms every 10 s, one of 20 ms every minute, one of 0.3 s every four hours.
+PAUSE_SECONDS_MIN: Final = 1.0
+# A round of 2.5 ms every second, one of 8 ms every 10 s, one of 20 ms every minute, one
+# of 0.3 s every four hours.
 LONG_ROUND_SECONDS: Final = 0.02
 LONG_ROUND_PAUSE_SECONDS: Final = 60.0
 ROUNDS_LATELY: Final = 3
@@ -29,7 +34,12 @@ ROUNDS_LATELY: Final = 3
 class GarbageRounds:
     """Decides when the next full collection is due, and makes it."""
 
-    def __init__(self, now_s: float) -> None:
+    def __init__(
+        self,
+        now_s: float,
+        counts: Callable[[], tuple[int, int, int]] = gc.get_count,
+    ) -> None:
+        self._counts = counts
         self.due_s = now_s + PAUSE_SECONDS_MIN
         #: Whether one is to be made now.
         self.is_due = False
@@ -42,8 +52,12 @@ class GarbageRounds:
         gc.set_threshold(*THRESHOLDS)
 
     def on_time(self, now_s: float) -> bool:
-        """Look whether a full round is due now, and return that."""
-        self.is_due = now_s >= self.due_s
+        """Look whether a full round is due now, and return that.
+
+        It is not as long as so few objects have come that the collector has not looked
+        at them by itself.
+        """
+        self.is_due = now_s >= self.due_s and any(self._counts()[1:])
         return self.is_due
 
     def make_round(self, now_s: float) -> None:

@@ -47,21 +47,32 @@ def test_the_collector_makes_no_full_round_by_itself(collector: None) -> None:
 def test_a_full_round_is_due_after_a_while_and_not_again_soon(
     rounds: list[str],
 ) -> None:
-    garbage = GarbageRounds(100.0)
+    garbage = GarbageRounds(100.0, lambda: (0, 1, 0))
     now_s = 100.0 + PAUSE_SECONDS_MIN
-    assert not garbage.on_time(now_s - 1)
+    assert not garbage.on_time(now_s - 0.1)
     assert garbage.on_time(now_s)
     assert garbage.is_due
     assert rounds == []
     garbage.make_round(now_s)
     assert rounds == ["2"]
     assert not garbage.is_due
-    assert not garbage.on_time(now_s + PAUSE_SECONDS_MIN - 1)
+    assert not garbage.on_time(now_s + PAUSE_SECONDS_MIN - 0.1)
     assert garbage.due_s >= now_s + PAUSE_SECONDS_MIN
 
 
 @pytest.mark.parametrize(
-    ("round_s", "pause_s"), [(0.0, 10), (0.005, 10), (0.02, 60), (0.04, 240)]
+    ("counts", "is_due"), [((699, 0, 0), False), ((0, 1, 0), True), ((0, 0, 1), True)]
+)
+def test_where_nothing_has_come_no_round_is_due(
+    counts: tuple[int, int, int], is_due: bool
+) -> None:
+    garbage = GarbageRounds(0.0, lambda: counts)
+    assert garbage.on_time(1000.0) is is_due
+    assert garbage.is_due is is_due
+
+
+@pytest.mark.parametrize(
+    ("round_s", "pause_s"), [(0.0, 1), (0.002, 1), (0.02, 60), (0.04, 240)]
 )
 def test_twice_as_long_a_round_is_a_quarter_as_frequent(
     round_s: float, pause_s: float
@@ -71,7 +82,7 @@ def test_twice_as_long_a_round_is_a_quarter_as_frequent(
 
 def test_one_round_that_was_held_up_puts_off_nothing() -> None:
     garbage = GarbageRounds(0.0)
-    garbage.note(0.0, 0.005)
+    garbage.note(0.0, 0.002)
     for now_s in (100.0, 200.0):
         garbage.note(now_s, 0.08)
         assert garbage.due_s == now_s + PAUSE_SECONDS_MIN

@@ -16,6 +16,7 @@ from amqpd.clock import Clock
 from amqpd.net import disk as disk_module
 from amqpd.net import ticker as ticker_module
 from amqpd.net.busy_time import BusySelector
+from amqpd.net.garbage import GarbageRounds
 from amqpd.net.ticker import Client, Ticker
 from amqpd.protocol.connection import UNITS_PER_TURN
 from amqpd.protocol.output import Output
@@ -439,6 +440,7 @@ async def test_heartbeats_leave_though_nothing_else_happens(
 async def test_a_round_of_the_collector_takes_the_place_of_a_turn(
     ticker: Ticker, pair: ConnectionPair, client: NotingClient
 ) -> None:
+    ticker.garbage = GarbageRounds(0.0, lambda: (0, 1, 0))
     ticker.garbage.due_s = 0.0
     ticker.start_sweep(list)
     # What comes now finds a turn on its way.
