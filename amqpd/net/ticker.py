@@ -21,6 +21,7 @@ from amqpd.clock import Clock
 from amqpd.net.busy_time import BusySelector
 from amqpd.net.disk import Disk
 from amqpd.net.garbage import GarbageRounds
+from amqpd.net.idle_memory import IdleMemory
 from amqpd.net.resources import ResourceWatch
 from amqpd.protocol.output import OutputQueue
 from amqpd.protocol.ports import PendingConnections
@@ -68,6 +69,9 @@ class Ticker:
         # The longest turn since the start.
         self.turn_seconds_max = 0.0
         self.garbage = GarbageRounds(loop.time())
+        self.idle_memory = IdleMemory()
+        # How many there have been.
+        self.turns = 0
         # None: nobody looks, no alarm ever comes.
         self.resources: ResourceWatch | None = None
         # None: nobody measures the loop.
@@ -144,11 +148,13 @@ class Ticker:
         self.disk.on_time(now_ms)
         if self.garbage.on_time(self._loop.time()):
             self.wake()
+        self.idle_memory.on_time(self._loop.time(), self.turns)
 
     # -- a turn ---------------------------------------------------------------
 
     def _turn(self) -> None:
         self._is_scheduled = False
+        self.turns += 1
         if self.garbage.is_due:
             # A turn behind it would keep everybody waiting for both.
             self.garbage.make_round(self._loop.time())

@@ -30,8 +30,9 @@ from tests.bench.machine import reset_highest_resident, resident_mb
 MINUTE_SECONDS: Final = 60.0
 #: Also of a run that is shorter than that.
 MINUTES_MIN: Final = 2
-#: Until the broker has let go of what the last connections held.
-SETTLE_SECONDS: Final = 0.5
+#: Until the broker has let go of what the last connections held, and has given back
+#: what an idle one does not need.
+SETTLE_SECONDS: Final = 3.0
 
 ACKS: Final = ("--ack", "manual", "--ack-batch", "100", "--prefetch", "1000")
 PERSISTENT_1K: Final = ("--size", "1024", "--persistent", "y", *ACKS)

@@ -14,41 +14,21 @@ from amqpd.broker.ports import DurabilityWaiter
 from amqpd.broker.timers import NEVER_MS, Timed
 from amqpd.clock import Clock
 from amqpd.net import disk as disk_module
+from amqpd.net import idle_memory as idle_memory_module
 from amqpd.net import ticker as ticker_module
 from amqpd.net.busy_time import BusySelector
 from amqpd.net.garbage import GarbageRounds
+from amqpd.net.idle_memory import IdleMemory
 from amqpd.net.ticker import Client, Ticker
 from amqpd.protocol.connection import UNITS_PER_TURN
 from amqpd.protocol.output import Output
 from tests.support.connection_pair import Bench, ConnectionPair, method
 from tests.support.content import PERSISTENT_PROPERTIES, publish
 from tests.support.failing_disk import FailingDisk
+from tests.support.noting_client import NotingClient
 from tests.support.waiting import wait_until
 
 NEVER_S = 3600.0
-
-
-class NotingClient:
-    """A client's socket that notes what the ticker asks of it."""
-
-    def __init__(self, output: Output) -> None:
-        self.output = output
-        self.written = b""
-        self.looked_at: list[int] = []
-        self.regulated = 0
-
-    def flush(self) -> None:
-        """Write what there is."""
-        self.written += self.output.take()
-        self.output.wake_consumers()
-
-    def regulate_reading(self) -> None:
-        """Count."""
-        self.regulated += 1
-
-    def on_time(self, now_ms: int) -> None:
-        """Note when."""
-        self.looked_at.append(now_ms)
 
 
 @pytest.fixture
@@ -450,6 +430,21 @@ async def test_a_round_of_the_collector_takes_the_place_of_a_turn(
     assert client.written == b""
     await asyncio.sleep(0)
     assert client.written == method(1, commands.Basic.Ack(1, False))
+
+
+async def test_a_sweep_after_work_gives_memory_back(
+    ticker: Ticker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ticker_module, "SWEEP_SECONDS", 0.01)
+    monkeypatch.setattr(idle_memory_module, "IDLE_SECONDS", 0.05)
+    monkeypatch.setattr(idle_memory_module, "TURNS_OF_WORK", 1)
+    given: list[bool] = []
+    ticker.idle_memory = IdleMemory(lambda: given.append(True))
+    ticker.start_sweep(list)
+    ticker.wake()
+    await asyncio.sleep(0)
+    assert given == []
+    await wait_until(lambda: given == [True])
 
 
 async def test_a_client_that_cannot_be_looked_at_does_not_end_the_sweep(
