@@ -28,7 +28,7 @@ from store.segment_index import SegmentIndex, index_path
 from store.segment_set import LogWrite, SegmentSet
 from store.seq_ranges import Ranges
 from store.statistics import StoreStatistics
-from store.sync_step import Batch, Move, lose, tell_lost, undo_moves
+from store.sync_step import Batch, Move, lose, note_written, tell_lost, undo_moves
 from store.sync_step import SyncStep as SyncStep  # a part of the face
 from store.syncer import SyncResult, Waiters, divide
 from store.waiting import WaitingMessage, WaitingMessages
@@ -199,8 +199,9 @@ class MessageStore(Generic[T]):
     def forget_queue(self, queue_id: i64) -> None:
         """A queue is gone, durably: nothing of it is needed any more."""
         self._waiting.elide_queue(queue_id)
-        self._facts.forget(queue_id)
+        self._facts.forget(queue_id, self._begun.number + 1)
         self.index.forget_queue(queue_id)
+        self._clear_forgotten()
 
     def wait(self, token: T, first: i64, last: i64) -> None:
         """Let `token` be told when everything so far is durable.
@@ -385,12 +386,16 @@ class MessageStore(Generic[T]):
             self._refuse(step, result)
         else:
             self._accept(step, result)
-        if self._in_flight == 0 and not self._undurable:
-            self._facts.clear_forgotten()
+        self._clear_forgotten()
         self._waiters.note_told(result.durable)
         self._waiters.note_told(result.refused)
         result.disk_full = self._is_disk_full
         return result
+
+    def _clear_forgotten(self) -> None:
+        """Know no more of queues that are gone than batches under way need."""
+        is_over = self._in_flight == 0 and not self._undurable and not self._moves
+        self._facts.clear_forgotten(_BATCH_MAX if is_over else self.index.applied_batch)
 
     # -- how a step is made
 
@@ -437,26 +442,12 @@ class MessageStore(Generic[T]):
             if message is not None:
                 message.write(writer)
                 after = writer.position
-                self._note_written(message, start + before, after - before)
+                note_written(message, self._facts, start + before, after - before)
                 before = after
         batch.facts = self._facts.begin(writer)
         self._begun = batch
         self._is_unsynced = True
         return writer
-
-    def _note_written(self, message: WaitingMessage, offset: i64, size: i64) -> None:
-        if message.queue_id >= 0:
-            facts = self._facts.touch(message.queue_id)
-            facts.note_written(message.seq, offset, size)
-            if message.expires_ms:
-                facts.note_deadline(message.seq, message.expires_ms)
-        if message.others is not None:
-            for other in message.others.destinations:
-                if other.queue_id >= 0:
-                    facts = self._facts.touch(other.queue_id)
-                    facts.note_written(other.seq, offset, size)
-                    if message.expires_ms:
-                        facts.note_deadline(other.seq, message.expires_ms)
 
     def _plan(
         self, writer: BatchWriter | None, refused: Batch | None, sync: bool, now_ms: i64

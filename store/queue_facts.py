@@ -319,8 +319,9 @@ class FactsTable:
         # Most calls are about the same queue as the one before.
         self._latest = QueueFacts(_NONE, _NONE)
         self.touched: list[QueueFacts] = []
-        # Queues that are gone while batches that name them are under way.
-        self.forgotten: set[int] = set()
+        # Queues that are gone while batches that name them are under way, and the last
+        # of those batches.
+        self.forgotten: dict[int, int] = {}
 
     def adopt(self, queue_id: i64, written_upper: i64) -> None:
         """Take over a queue that was recovered with messages."""
@@ -345,18 +346,25 @@ class FactsTable:
             self._facts[queue_id] = found
         return found
 
-    def forget(self, queue_id: i64) -> None:
-        """A queue is gone."""
+    def forget(self, queue_id: i64, batch: i64) -> None:
+        """A queue is gone; no batch behind this one will name it."""
         facts = self._facts.pop(queue_id, None)
         if facts is not None and facts.is_touched:
             self.touched.remove(facts)
         if self._latest.queue_id == queue_id:
             self._latest = QueueFacts(_NONE, _NONE)
-        self.forgotten.add(queue_id)
+        self.forgotten[queue_id] = batch
 
-    def clear_forgotten(self) -> None:
-        """No batch is under way that could name a queue that is gone."""
-        self.forgotten.clear()
+    def clear_forgotten(self, batch: i64) -> None:
+        """No batch up to this one is under way any more."""
+        over: list[int] = []
+        for queue_id, last in self.forgotten.items():
+            if last > batch:
+                # Those that went later stand behind it.
+                break
+            over.append(queue_id)
+        for queue_id in over:
+            del self.forgotten[queue_id]
 
     def has_any(self) -> bool:
         """Say whether a queue has a fact to write; if none has, touch none."""

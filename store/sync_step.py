@@ -85,6 +85,24 @@ class SyncStep(Generic[T]):
         self.write.run()
 
 
+def note_written(
+    message: WaitingMessage, table: FactsTable, offset: i64, size: i64
+) -> None:
+    """Note where in its segment a message lies that is in a batch now."""
+    if message.queue_id >= 0:
+        facts = table.touch(message.queue_id)
+        facts.note_written(message.seq, offset, size)
+        if message.expires_ms:
+            facts.note_deadline(message.seq, message.expires_ms)
+    if message.others is not None:
+        for other in message.others.destinations:
+            if other.queue_id >= 0:
+                facts = table.touch(other.queue_id)
+                facts.note_written(other.seq, offset, size)
+                if message.expires_ms:
+                    facts.note_deadline(other.seq, message.expires_ms)
+
+
 def lose(batch: Batch, facts: FactsTable) -> None:
     """Note that the messages of a batch were never written."""
     for message in batch.messages:

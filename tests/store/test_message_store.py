@@ -322,6 +322,27 @@ def test_a_queue_deleted_while_its_batch_is_in_flight_holds_no_segment() -> None
     assert "00000001.seg" not in segments(driver)
 
 
+def test_queues_that_come_and_go_leave_nothing_behind() -> None:
+    driver = opened()
+    for queue_id in range(100, 200):
+        driver.store.forget_queue(queue_id)
+        assert not driver.store._facts.forgotten
+
+
+def test_queues_that_go_while_something_is_always_in_flight_are_not_all_known() -> None:
+    driver = opened()
+    driver.append(1)
+    driver.begin()
+    for queue_id in range(100, 200):
+        driver.store.forget_queue(queue_id)
+        driver.append(1)
+        driver.begin()
+        driver.finish()
+    assert len(driver.store._facts.forgotten) <= 2
+    driver.finish()
+    assert not driver.store._facts.forgotten
+
+
 def test_an_ack_that_comes_after_its_queue_was_deleted_is_no_fact() -> None:
     driver = opened()
     key = driver.append(1)

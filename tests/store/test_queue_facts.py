@@ -266,19 +266,29 @@ def test_a_forgotten_queue_has_no_facts() -> None:
     table.touch(7).settle(1)
     table.touch(8).settle(1)
     table.touch(8)
-    table.forget(7)
-    table.forget(8)
-    table.forget(9)
+    table.forget(7, 3)
+    table.forget(8, 3)
+    table.forget(9, 5)
     assert not table.has_any()
-    assert table.forgotten == {7, 8, 9}
-    table.clear_forgotten()
-    assert table.forgotten == set()
+    assert set(table.forgotten) == {7, 8, 9}
+
+
+def test_a_forgotten_queue_is_known_until_no_batch_can_name_it() -> None:
+    table = FactsTable()
+    for queue_id, batch in ((7, 3), (8, 3), (9, 5)):
+        table.forget(queue_id, batch)
+    table.clear_forgotten(2)
+    assert set(table.forgotten) == {7, 8, 9}
+    table.clear_forgotten(3)
+    assert set(table.forgotten) == {9}
+    table.clear_forgotten(5)
+    assert not table.forgotten
 
 
 def test_a_forgotten_queue_that_was_not_touched_is_forgotten() -> None:
     table = FactsTable()
     table.adopt(7, 9)
-    table.forget(7)
+    table.forget(7, 0)
     assert table.touched == []
 
 
@@ -287,14 +297,14 @@ def test_facts_of_a_forgotten_queue_are_not_carried() -> None:
     table.touch(7).settle(1)
     table.touch(8).settle(1)
     begun = table.begin(writer())
-    table.forget(7)
+    table.forget(7, 0)
     table.carry(begun)
     assert [facts.queue_id for facts in table.touched] == [8]
 
 
 def test_losing_what_was_elided_or_forgotten_is_nothing() -> None:
     table = FactsTable()
-    table.forget(7)
+    table.forget(7, 0)
     table.lose(7, 1)
     table.lose(-1, 1)
     assert not table.is_lost(7, 1)
@@ -304,6 +314,6 @@ def test_losing_what_was_elided_or_forgotten_is_nothing() -> None:
 
 def test_a_settle_of_a_forgotten_queue_is_not_taken_back() -> None:
     table = adopted()
-    table.forget(7)
+    table.forget(7, 0)
     table.unsettle(7, 3)
     assert table.touched == []
