@@ -29,7 +29,7 @@ from amqpd.broker.queues.queue import Queue
 from amqpd.broker.timers import Timed
 from amqpd.broker.vhosts.firehose import DeliveryTrace
 from amqpd.broker.vhosts.session import Session
-from amqpd.protocol.output import Output
+from amqpd.protocol.output import PIECE_SIZE_MIN, Output
 from amqpd.protocol.ports import ConnectionFace
 from amqpd.protocol.sending import (
     DeliverHead,
@@ -123,7 +123,10 @@ class ChannelConsumer(Consumer):
             and message.body is None
             and len(content) <= output.frame_max
         ):
-            out.write(content)
+            if len(content) < PIECE_SIZE_MIN:
+                out.write(content)
+            else:
+                output.insert(content)
         else:
             write_content(output, consuming.number, message)
             if consuming.trace is not None:
@@ -146,7 +149,10 @@ class ChannelConsumer(Consumer):
         out.append(0)
         out.write(address)
         if channel == consuming.number and len(content) <= output.frame_max:
-            out.write(content)
+            if len(content) < PIECE_SIZE_MIN:
+                out.write(content)
+            else:
+                output.insert(content)
         else:
             write_frames(output, consuming.number, content, channel)
         output.note_passed()

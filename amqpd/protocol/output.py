@@ -2,8 +2,9 @@
 
 Everything that is sent within a loop turn is pasted into one `BytesWriter` and leaves
 in one write. Writers are lent by `OutputQueue` and go back after the write, so an idle
-connection holds no buffer. A large body does not enter the writer: it stands in line
-as itself, shared with whoever else gets it, and is cut into frames a slice a turn.
+connection holds no buffer. Contents of some size are put between what is pasted, and
+copied once, when all of it leaves. A large body does not enter the writer: it stands in
+line as itself, shared with whoever else gets it, and is cut into frames a slice a turn.
 
     chunks   [octets] [large body: 3 MiB of 64 sent] [octets]   then the writer
 
@@ -27,6 +28,10 @@ SLICE_SIZE: Final[i64] = 262144
 # A writer keeps the memory that it once needed, so few are kept.
 SPARE_WRITERS_MAX: Final = 4
 SPARE_SIZE_MAX: Final[i64] = 1024 * 1024
+
+# A content from this size on is not pasted: that it is copied only once is worth more
+# than the two pieces that it makes.
+PIECE_SIZE_MIN: Final[i64] = 4096
 
 # Consumers that are offered room at a time: each of them may well take all there is,
 # and to look at a thousand after every write is half of the work of a drain.
@@ -116,6 +121,9 @@ class Output:
         self.sent: i64 = 0
         self.queue = queue
         self._writer: BytesWriter | None = None
+        # What stands before the writer: what was pasted, a content, what was pasted...
+        self._pieces: list[bytes] = []
+        self._pieces_size: i64 = 0
         self._chunks: deque[object] = deque()
         self._chunks_size: i64 = 0
         self._answerers: list[Answerer] = []
@@ -133,6 +141,15 @@ class Output:
             writer = self.queue.lend()
             self._writer = writer
         return writer
+
+    def insert(self, content: bytes) -> None:
+        """Write a content of some size behind all that was written before."""
+        writer = self.writer()
+        pasted = writer.getvalue()
+        writer.truncate(0)
+        self._pieces.append(pasted)
+        self._pieces.append(content)
+        self._pieces_size += len(pasted) + len(content)
 
     def send_body(self, channel: i64, body: bytes) -> None:
         """Send a large body, in frames, behind all that was written before."""
@@ -155,7 +172,7 @@ class Output:
     def size(self) -> i64:
         """Octets that the kernel has not taken yet."""
         writer = self._writer
-        size = self._chunks_size + self.in_transport
+        size = self._chunks_size + self._pieces_size + self.in_transport
         return size if writer is None else size + len(writer)
 
     def has_room(self) -> bool:
@@ -220,6 +237,8 @@ class Output:
         self._chunks.clear()
         self._chunks_size = 0
         self._writer = None
+        self._pieces.clear()
+        self._pieces_size = 0
         self._answerers.clear()
         self._waiting.clear()
 
@@ -230,6 +249,11 @@ class Output:
         data = writer.getvalue()
         self._writer = None
         self.queue.give_back(writer, len(data))
+        if self._pieces:
+            self._pieces.append(data)
+            data = b"".join(self._pieces)
+            self._pieces.clear()
+            self._pieces_size = 0
         return data
 
     def _close_writer(self) -> None:

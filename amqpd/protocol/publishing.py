@@ -156,9 +156,7 @@ class Publishing(DurabilityWaiter, Answerer):
         self._body_size = size
         self._missing = size
         if size == 0:
-            self._complete(now_ms)
-        else:
-            self._received = BytesIO()
+            self._complete(frame, None, now_ms)
 
     def take_body(self, frame: bytes, now_ms: i64) -> None:
         """A body frame came.
@@ -170,16 +168,28 @@ class Publishing(DurabilityWaiter, Answerer):
             raise UnexpectedFrame(EXPECTED_METHOD)
         if not self._header:
             raise UnexpectedFrame(EXPECTED_HEADER)
-        self._missing -= len(frame) - OVERHEAD
+        size = i64(len(frame)) - OVERHEAD
+        self._missing -= size
         if self._missing < 0:
             raise UnexpectedFrame(EXPECTED_BODY)
-        if len(frame) > OVERHEAD:
+        if size == self._body_size and size <= FRAMED_BODY_SIZE_MAX:
+            # The only one, though it did not come with its header: as it is kept.
+            self._complete(self._header + frame, None, now_ms)
+            return
+        received = self._received
+        if received is None:
+            received = BytesIO()
+            self._received = received
+        if size > 0:
             # An empty one is allowed, and any number of them would pile up here.
-            received = self._received
-            assert received is not None
             received.write(frame[HEAD_SIZE:-1])
-        if not self._missing:
-            self._complete(now_ms)
+        if self._missing:
+            return
+        body = received.getvalue()
+        if self._body_size > FRAMED_BODY_SIZE_MAX:
+            self._complete(self._header, body, now_ms)
+        else:
+            self._complete(_framed(self._header, body), None, now_ms)
 
     def refuse_method(self) -> None:
         """A method came in the middle of a content.
@@ -194,10 +204,10 @@ class Publishing(DurabilityWaiter, Answerer):
         self.is_receiving = False
         self._received = None
 
-    def _complete(self, now_ms: i64) -> None:
+    def _complete(self, content: bytes, body: bytes | None, now_ms: i64) -> None:
+        """All of a content is there, in its canonical form."""
         route = self._route
         assert route is not None
-        received = self._received
         header = self._header
         self._received = None
         self.is_receiving = False
@@ -207,15 +217,7 @@ class Publishing(DurabilityWaiter, Answerer):
         facts = walk_properties(header, HEAD_SIZE, len(header) - 1)
         if route.asks_headers:
             route = self._session.find_way(route, header, HEAD_SIZE)
-        if received is None:
-            self.publish(route, self._mandatory, header, None, facts, now_ms)
-            return
-        body = received.getvalue()
-        if self._body_size > FRAMED_BODY_SIZE_MAX:
-            self.publish(route, self._mandatory, header, body, facts, now_ms)
-            return
-        content = _framed(header, body)
-        self.publish(route, self._mandatory, content, None, facts, now_ms)
+        self.publish(route, self._mandatory, content, body, facts, now_ms)
 
     # -- a complete message ---------------------------------------------------
 

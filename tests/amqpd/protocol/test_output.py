@@ -17,7 +17,7 @@ from amqpd.protocol.output import (
     OutputQueue,
 )
 from tests.support.connection_pair import Bench, ConnectionPair, cut, method
-from tests.support.content import publish
+from tests.support.content import frame, publish
 from tests.support.deliveries import ConsumingChannel, message_of
 
 ONE_BODY = 300_000
@@ -58,6 +58,32 @@ def test_what_is_written_in_a_turn_leaves_in_one_piece(output: Output) -> None:
     output.writer().write(b"two")
     assert output.take() == b"onetwo"
     assert output.take() == b""
+
+
+def test_what_is_inserted_stands_where_it_was_written(output: Output) -> None:
+    output.insert(b"first")
+    output.writer().write(b"one")
+    output.insert(b"second")
+    output.insert(b"third")
+    output.writer().write(b"two")
+    assert output.size() == len(b"firstonesecondthirdtwo")
+    assert output.take() == b"firstonesecondthirdtwo"
+    assert output.size() == 0
+    output.writer().write(b"three")
+    assert output.take() == b"three"
+
+
+def test_what_is_inserted_stays_before_a_large_body(output: Output) -> None:
+    output.insert(b"content")
+    output.send_body(1, bytes(10))
+    assert output.take() == b"content" + frame(3, 1, bytes(10))
+    assert output.size() == 0
+
+
+def test_nothing_that_was_inserted_leaves_a_closed_output(output: Output) -> None:
+    output.insert(b"content")
+    output.close()
+    assert output.size() == 0
 
 
 def test_an_output_is_dirty_once_until_it_is_taken(
