@@ -15,7 +15,7 @@ from amqpd.process import give_back_memory
 
 #: Fewer turns than this between two sweeps are heartbeats and timers.
 TURNS_OF_WORK: Final = 10
-#: Long enough for a round of the collector, which frees first.
+#: Not amid work that comes every second.
 IDLE_SECONDS: Final = 1.5
 
 
