@@ -155,7 +155,7 @@ class Ticker:
     def _turn(self) -> None:
         self._is_scheduled = False
         self.turns += 1
-        if self.garbage.is_due:
+        if self.garbage.is_due and not self.disk.is_failed:
             # A turn behind it would keep everybody waiting for both.
             self.garbage.make_round(self._loop.time())
             self.wake()
@@ -196,13 +196,16 @@ class Ticker:
             self.turn_seconds_max = seconds
 
     def _write(self) -> None:
-        """Write to the clients; to those for whom there is no time in the next turn."""
+        """Write to the clients; to those for whom there is no time in the next turn.
+
+        When the disk has failed this is the turn that writes the nacks: all of them.
+        """
         outputs = self.outputs.take_dirty()
         deadline = time.perf_counter() + WRITE_SECONDS_MAX
         for at, output in enumerate(outputs):
             if output.sink is not None:
                 cast(Client, output.sink).flush()
-            if time.perf_counter() > deadline:
+            if time.perf_counter() > deadline and not self.disk.is_failed:
                 self.outputs.put_off(outputs[at + 1 :])
                 return
 
