@@ -241,6 +241,7 @@ class ColdRead:
             self.next_seq = records.next_seq
             self.reader.release(selection.wanted, self.queue_id, records.size)
             if not is_whole:
+                records.report_missing(selection)
                 self.room.count -= records.count
                 self.room.size -= records.size
         if is_whole:

@@ -117,9 +117,14 @@ class ColdRecords:
             self.size += size
             at += ENTRY_SIZE
         self.next_seq = selection.next_seq
-        for seq in selection.missing:
-            self._report_missing(seq)
+        self.report_missing(selection)
         return True
+
+    def report_missing(self, selection: Selection) -> None:
+        """Report those of the selection's missing messages that were passed."""
+        for seq in selection.missing:
+            if seq < self.next_seq:
+                self._report_missing(seq)
 
     def _take(
         self, seq: i64, offset: i64, size: i64, wanted: list[WantedBlock], at: i64

@@ -3,7 +3,7 @@
 import pytest
 
 from store.cold_cache import BLOCK_SIZE
-from store.segment_index import index_path
+from store.segment_index import ENTRY_SIZE, index_path
 from tests.support.cold_log import ColdLog, seqs_of
 
 
@@ -129,3 +129,25 @@ def test_an_index_is_not_made_again_at_once(log: ColdLog) -> None:
     assert "create" not in log.filesystem.calls
     step.run()
     assert seqs_of(log.cold.complete(step).messages) == [2, 3, 4, 5]
+
+
+def test_what_is_missing_before_a_read_breaks_off_is_reported(log: ColdLog) -> None:
+    for _ in range(20):
+        log.append(1, content=bytes(BLOCK_SIZE // 8))
+    log.write()
+    log.seal()
+    log.read(1, count=1)
+    # The segment knows nothing of message 3, and that is sure.
+    reader = log.cold._reader
+    file = reader.file(log.path(1), 1, 1)
+    entries = reader.entries(file, 1)
+    assert entries is not None
+    reader.keep_entries(file, 1, entries[: 2 * ENTRY_SIZE] + entries[3 * ENTRY_SIZE :])
+    file.compared.add(1)
+    log.filesystem.far_offsets = range(BLOCK_SIZE, BLOCK_SIZE + 1)
+    step = log.begin(1, 2)
+    assert not step.run_at_once()
+    step.run()
+    result = log.cold.complete(step)
+    assert seqs_of(result.messages) == [2, *range(4, 21)]
+    assert result.damaged_seqs == [3]
