@@ -119,7 +119,7 @@ class MessageStore(Generic[T]):
         self._undurable: list[Batch] = []
         self._in_flight: i64 = 0
         self._is_unsynced = False
-        self._begun = Batch(0, 0, 0)
+        self._begun = Batch(0, segments.next_batch - 1, 0)
         self._failed_batch: i64 = 0
         self._is_refusing = False
         # Batches whose facts are carried once nothing is in flight any more.
@@ -578,7 +578,7 @@ class MessageStore(Generic[T]):
         tell_lost(refused, self._facts, result)
         undone = undo_moves(refused, self._facts, result)
         for move in refused.moves:
-            if move not in undone:
+            if move not in undone and move.queue_id not in self._facts.forgotten:
                 # The settle was taken back too early: the copy was settled since.
                 self._facts.touch(move.queue_id).settle(move.seq)
 

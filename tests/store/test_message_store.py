@@ -343,6 +343,20 @@ def test_queues_that_go_while_something_is_always_in_flight_are_not_all_known() 
     assert not driver.store._facts.forgotten
 
 
+def test_a_queue_that_goes_before_its_move_is_written_is_known_until_then() -> None:
+    driver = opened()
+    driver.append(1)
+    driver.sync()
+    driver.reopen()
+    store = driver.store
+    number = driver.entries[driver.append(2)].number
+    store.settle_moved(0, 1, 1, number, "token")
+    store.forget_queue(1)
+    assert 1 in store._facts.forgotten
+    driver.sync()
+    assert not store._facts.forgotten
+
+
 def test_an_ack_that_comes_after_its_queue_was_deleted_is_no_fact() -> None:
     driver = opened()
     key = driver.append(1)
