@@ -124,6 +124,8 @@ class Output:
         # What stands before the writer: what was pasted, a content, what was pasted...
         self._pieces: list[bytes] = []
         self._pieces_size: i64 = 0
+        # What the writer has held at most since it was lent.
+        self._pasted_max: i64 = 0
         self._chunks: deque[object] = deque()
         self._chunks_size: i64 = 0
         self._answerers: list[Answerer] = []
@@ -146,6 +148,7 @@ class Output:
         """Write a content of some size behind all that was written before."""
         writer = self.writer()
         pasted = writer.getvalue()
+        self._pasted_max = max(self._pasted_max, len(pasted))
         writer.truncate(0)
         self._pieces.append(pasted)
         self._pieces.append(content)
@@ -248,7 +251,8 @@ class Output:
             return b""
         data = writer.getvalue()
         self._writer = None
-        self.queue.give_back(writer, len(data))
+        self.queue.give_back(writer, max(self._pasted_max, len(data)))
+        self._pasted_max = 0
         if self._pieces:
             self._pieces.append(data)
             data = b"".join(self._pieces)

@@ -80,6 +80,20 @@ def test_what_is_inserted_stays_before_a_large_body(output: Output) -> None:
     assert output.size() == 0
 
 
+def test_a_writer_that_was_large_before_a_content_is_not_kept(
+    outputs: OutputQueue, output: Output
+) -> None:
+    output.writer().write(bytes(SPARE_SIZE_MAX + 1))
+    large = output.writer()
+    output.insert(b"content")
+    output.take()
+    assert outputs.lend() is not large
+    output.insert(b"content")
+    small = output.writer()
+    output.take()
+    assert outputs.lend() is small
+
+
 def test_nothing_that_was_inserted_leaves_a_closed_output(output: Output) -> None:
     output.insert(b"content")
     output.close()
