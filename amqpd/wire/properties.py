@@ -268,11 +268,6 @@ def expiration(data: bytes, start: i64) -> bytes:
     return _short_string(data, start, _EXPIRATION)
 
 
-def reply_to(data: bytes, start: i64) -> bytes:
-    """Return the reply-to address; empty if there is none."""
-    return _short_string(data, start, _REPLY_TO)
-
-
 def with_reply_to(content: bytes, address: bytes) -> bytes:
     """Return a header frame, and what follows it, with another reply-to address.
 

@@ -22,9 +22,10 @@ from amqpd.broker.errors import NotFound
 from amqpd.broker.queues.queue import Queue
 from amqpd.broker.queues.queue_rules import NO_RULES
 from amqpd.broker.vhosts.topology import Topology, default_route_key
+from amqpd.wire.properties import DIRECT_REPLY_TO
 
-REPLY_TO: Final = "amq.rabbitmq.reply-to"
-REPLY_TO_PREFIX: Final = "amq.rabbitmq.reply-to."
+REPLY_TO: Final = DIRECT_REPLY_TO.decode()
+REPLY_TO_PREFIX: Final = f"{REPLY_TO}."
 
 
 def is_reply_name(name: str) -> bool:

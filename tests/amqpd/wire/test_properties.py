@@ -218,7 +218,7 @@ def test_a_header_table_counts_in_the_depth_of_nesting() -> None:
 def test_a_walk_looks_at_its_part_of_the_bytes_only() -> None:
     data = b"\xff" * 3 + payload(**EVERYTHING) + b"\xff" * 3
     assert properties.walk_properties(data, 3, len(data) - 3) == walk(data[3:-3])
-    assert properties.reply_to(data, 3) == b"replies"
+    assert properties.user_id(data, 3) == b"guest"
     with pytest.raises(SyntaxMalformed):
         properties.walk_properties(data, 3, len(data) - 4)
 
@@ -227,7 +227,6 @@ def test_single_properties_are_read_out_of_many() -> None:
     data = payload(**EVERYTHING)
     assert properties.delivery_mode(data, 0) == 2
     assert properties.expiration(data, 0) == b"60000"
-    assert properties.reply_to(data, 0) == b"replies"
     assert properties.user_id(data, 0) == b"guest"
     assert properties.headers(data, 0) == {"k": "v"}
 
