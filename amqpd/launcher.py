@@ -228,7 +228,7 @@ class Daemon:
         self._busy.begin()
         await self._end.wait()
         busy_ms = 1000 * self._busy.seconds_max
-        logger.info("the loop was busy for %.1f ms at most in one go", busy_ms)
+        logger.info("the loop was busy for %.3f ms at most in one go", busy_ms)
         stopping = [server.stop("shutdown")]
         stopping += [each.stop() for each in (metrics, http) if each is not None]
         await asyncio.gather(*stopping)

@@ -127,6 +127,9 @@ def test_the_kernel_has_room_for_a_thousand_clients_from_the_start(
 
 
 def test_how_long_the_loop_was_busy_is_told_at_the_end(server: AmqpdServer) -> None:
+    with client_of(server) as client:
+        client.open()
+        client.close()
     server.stop()
     found = BUSY_LINE.search(server.log)
     assert found is not None
