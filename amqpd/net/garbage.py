@@ -61,6 +61,11 @@ class GarbageRounds:
         self.is_due = now_s >= self.due_s and any(self._counts()[1:])
         return self.is_due
 
+    def hasten(self, now_s: float) -> None:
+        """Nobody has work: one that would be due before long is due now."""
+        if self.due_s <= now_s + PAUSE_SECONDS_MIN:
+            self.due_s = now_s
+
     def make_round(self, now_s: float) -> None:
         """Make a full round."""
         self.is_due = False

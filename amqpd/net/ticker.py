@@ -69,7 +69,7 @@ class Ticker:
         # The longest turn since the start.
         self.turn_seconds_max = 0.0
         self.garbage = GarbageRounds(loop.time())
-        self.idle_memory = IdleMemory()
+        self.idle_memory = IdleMemory(self._let_go)
         # How many there have been.
         self.turns = 0
         # None: nobody looks, no alarm ever comes.
@@ -146,9 +146,13 @@ class Ticker:
             # Heartbeats, or a queue that was loaded: nothing else may happen for long.
             self.wake()
         self.disk.on_time(now_ms)
+        self.idle_memory.on_time(self._loop.time(), self.turns)
         if self.garbage.on_time(self._loop.time()):
             self.wake()
-        self.idle_memory.on_time(self._loop.time(), self.turns)
+
+    def _let_go(self) -> None:
+        self.outputs.drop_spare()
+        self.garbage.hasten(self._loop.time())
 
     # -- a turn ---------------------------------------------------------------
 

@@ -92,6 +92,10 @@ class OutputQueue:
             writer.truncate(0)
             self._spare.append(writer)
 
+    def drop_spare(self) -> None:
+        """Keep no writer: nobody has anything to write for now."""
+        self._spare.clear()
+
 
 @final
 class LargeBody:

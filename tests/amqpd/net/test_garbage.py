@@ -44,6 +44,16 @@ def test_the_collector_makes_no_full_round_by_itself(collector: None) -> None:
     assert gc.get_freeze_count() > 0
 
 
+def test_a_round_that_would_be_due_before_long_is_hastened_and_no_other() -> None:
+    garbage = GarbageRounds(100.0, lambda: (0, 1, 0))
+    garbage.hasten(101.0)
+    assert garbage.on_time(101.0)
+    garbage.due_s = 101.5 + PAUSE_SECONDS_MIN
+    garbage.hasten(101.0)
+    assert not garbage.on_time(101.0)
+    assert garbage.due_s == 101.5 + PAUSE_SECONDS_MIN
+
+
 def test_a_full_round_is_due_after_a_while_and_not_again_soon(
     rounds: list[str],
 ) -> None:

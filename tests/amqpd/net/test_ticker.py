@@ -438,13 +438,18 @@ async def test_a_sweep_after_work_gives_memory_back(
     monkeypatch.setattr(ticker_module, "SWEEP_SECONDS", 0.01)
     monkeypatch.setattr(idle_memory_module, "IDLE_SECONDS", 0.05)
     monkeypatch.setattr(idle_memory_module, "TURNS_OF_WORK", 1)
-    given: list[bool] = []
-    ticker.idle_memory = IdleMemory(lambda: given.append(True))
+    garbage = GarbageRounds(asyncio.get_running_loop().time(), lambda: (0, 1, 0))
+    ticker.garbage, due_s, writer = garbage, garbage.due_s, ticker.outputs.lend()
+    ticker.outputs.give_back(writer, 1)
+    seen: list[tuple[bool, bool]] = []
+
+    def give_back() -> None:
+        seen.append((garbage.due_s > due_s, ticker.outputs.lend() is writer))
+
+    ticker.idle_memory = IdleMemory(ticker.idle_memory.let_go, give_back)
     ticker.start_sweep(list)
     ticker.wake()
-    await asyncio.sleep(0)
-    assert given == []
-    await wait_until(lambda: given == [True])
+    await wait_until(lambda: seen == [(True, False)])
 
 
 async def test_a_client_that_cannot_be_looked_at_does_not_end_the_sweep(
