@@ -204,7 +204,7 @@ class Daemon:
             self._tls,
             config.tls_port,
         )
-        server.ticker.resources = ResourceWatch(self._opened.broker, config.data_dir)
+        server.watch(ResourceWatch(self._opened.broker, config.data_dir))
         server.ticker.busy = self._busy
         await server.start()
         self._server = server

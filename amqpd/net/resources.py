@@ -10,6 +10,7 @@ clock; on a broker that is idle it is taken by the sweep.
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final, final
 
@@ -53,6 +54,8 @@ class ResourceWatch:
         self._says_no = False
         #: Whether the alarm is on, as of the last look.
         self.is_memory_short = False
+        #: Who is to know when that has changed.
+        self.on_shortage: Callable[[], None] = lambda: None
         most = descriptors_max()
         #: So many descriptors may be open when a client comes.
         self.descriptors_for_clients = most - min(RESERVED_MAX, most // 4)
@@ -76,7 +79,10 @@ class ResourceWatch:
             growth = used - (self._used or used)
         self._used = used
         alarms.on_measured(used, self._disk_free(), now_ms, max(0, growth))
-        is_short = self.is_memory_short = alarms.has(MEMORY)
+        is_short = alarms.has(MEMORY)
+        if is_short != self.is_memory_short:
+            self.is_memory_short = is_short
+            self.on_shortage()
         self._budgets.fit(alarms.memory_limit, is_short)
         if is_short and now_ms >= self._trim_ms:
             self._trim_ms = now_ms + TRIM_MS

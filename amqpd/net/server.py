@@ -13,20 +13,21 @@ from typing import Final
 from amqpd.broker.broker import Broker
 from amqpd.broker.errors import AmqpError, ConnectionForced, InternalError
 from amqpd.clock import Clock
+from amqpd.net.resources import ResourceWatch
 from amqpd.net.ticker import Client, Ticker
 from amqpd.net.tls import LOOK_SECONDS, TlsCertificates
 from amqpd.net.tls_protocol import TlsProtocol
-from amqpd.net.transport import ClientTransport
+from amqpd.net.transport import (
+    READ_SIZE,
+    ClientTransport,
+    EncryptedClientTransport,
+)
 from amqpd.protocol.connection import Connection
 from amqpd.protocol.control import ConnectionOptions
 from amqpd.protocol.output import Output
 
 logger = logging.getLogger("amqpd.listener")
 
-# What one read brings, delivered to one consumer, fits below `output.CONSUMERS_MARK`: a
-# delivery is up to a fifth longer than its publish. Else each read is two writes, the
-# second of them short.
-READ_SIZE: Final = 208 * 1024
 BACKLOG: Final = 1024
 # How long clients are given to answer our close when the broker stops.
 FAREWELL_SECONDS: Final = 3.0
@@ -93,9 +94,10 @@ class Server:
         self._look: asyncio.TimerHandle | None = None
         self._members: set[ClientTransport] = set()
         self._encrypted: set[TlsProtocol] = set()
-        self._read_buffer = memoryview(bytearray(READ_SIZE))
-        # What is read with TLS, before it is deciphered.
-        self._cipher_buffer = memoryview(bytearray(0 if tls is None else READ_SIZE))
+        # What is read with TLS, before and after it is deciphered.
+        size = 0 if tls is None else READ_SIZE
+        self._cipher_buffer = memoryview(bytearray(size))
+        self._plain_buffer = memoryview(bytearray(size))
         self.ticker = Ticker(broker, Clock(), loop, tick_seconds, self._fail)
 
     @property
@@ -206,14 +208,15 @@ class Server:
         door.port = listener.sockets[0].getsockname()[1]
 
     def _accept(self) -> ClientTransport:
-        return ClientTransport(
-            self.ticker, self._read_buffer, self._make_connection, self._members
-        )
+        return ClientTransport(self.ticker, self._make_connection, self._members)
 
     def _accept_tls(self) -> TlsProtocol:
         assert self._tls is not None
+        client = EncryptedClientTransport(
+            self.ticker, self._make_connection, self._members, self._plain_buffer
+        )
         return TlsProtocol(
-            self._accept(), self._tls.context, self._cipher_buffer, self._encrypted
+            client, self._tls.context, self._cipher_buffer, self._encrypted
         )
 
     def _look_at_certificates(self) -> None:
@@ -221,6 +224,15 @@ class Server:
         if self._tls is not None:
             self._tls.look()
             self._look = self._loop.call_later(LOOK_SECONDS, self._look_at_certificates)
+
+    def watch(self, resources: ResourceWatch) -> None:
+        """Heed what the process has and what is left."""
+        self.ticker.resources = resources
+        resources.on_shortage = self._fit_reads
+
+    def _fit_reads(self) -> None:
+        for client in self._members:
+            client.fit_reads()
 
     def _make_connection(
         self, output: Output, name: str, is_loopback: bool, now_ms: int

@@ -1,13 +1,14 @@
 """A client's socket: bytes from the kernel to the connection, and back.
 
-All sockets are read into one buffer, from which one copy is made per read: a buffer
-each would cost more than the connection itself. A socket is not read while its
-connection has something left to process, while its client does not read what it is
-sent, or while the disk is far behind.
+A read brings all there is, up to `READ_SIZE`, and no buffer is kept for the next. What
+is written leaves in one system call, in pieces if it has large ones. A socket is not
+read while its connection has something left to process, while its client does not read
+what it is sent, or while the disk is far behind.
 """
 
 import asyncio
 import logging
+import os
 import socket
 from collections.abc import Callable
 from ipaddress import ip_address
@@ -27,30 +28,38 @@ logger = logging.getLogger("amqpd.connection")
 WRITE_BUFFER_SIZE_MAX: Final = 128 * 1024
 WRITE_BUFFER_SIZE_LOW: Final = 32 * 1024
 
+# One read brings at most so much. Delivered to one consumer that fits below
+# `output.BURST_MARK` (a delivery is up to a fifth longer than its publish): else each
+# read is two writes, the second of them short. A third of it, and a client on the same
+# machine is woken three times as often, at our expense: 0.65 CPU-seconds per million
+# messages of 1 KiB instead of 0.35.
+READ_SIZE: Final = 640 * 1024
 # While memory is short each read is parked, of every connection at least one.
 SHORT_READ_SIZE: Final = 16 * 1024
 
 # What a client has not read so long after the end it does not get any more.
 LINGER_MS: Final = 3_000
 
+# Linux refuses more pieces than this in one writev (IOV_MAX).
+PIECES_MAX: Final = 1024
+
 ConnectionFactory = Callable[[Output, str, bool, int], Connection]
 
 
-class ClientTransport(asyncio.BufferedProtocol):
+class ClientTransport(asyncio.Protocol):
     """One accepted socket."""
 
     def __init__(
         self,
         ticker: Ticker,
-        read_buffer: memoryview,
         make_connection: ConnectionFactory,
         members: "set[ClientTransport]",
     ) -> None:
         self._ticker = ticker
-        self._read_buffer = read_buffer
         self._make_connection = make_connection
         self._members = members
         self._transport: asyncio.Transport | None = None
+        self._is_encrypted = False
         self._is_reading = True
         self._is_write_paused = False
         # When a sweep first found the connection closed; 0: it runs.
@@ -80,17 +89,25 @@ class ClientTransport(asyncio.BufferedProtocol):
         )
         secured = transport.get_extra_info("ssl_object")
         if secured is not None:
+            self._is_encrypted = True
             self.connection.control.handshake.tls_peer = tls_peer(secured)
         self._members.add(self)
+        self.fit_reads()
 
-    def get_buffer(self, sizehint: int) -> memoryview:
-        """Where the next read goes."""
+    @property
+    def read_size(self) -> int:
+        """How much the next read may bring."""
         resources = self._ticker.resources
-        if resources is not None and resources.is_memory_short:
-            return self._read_buffer[:SHORT_READ_SIZE]
-        return self._read_buffer
+        is_short = resources is not None and resources.is_memory_short
+        return SHORT_READ_SIZE if is_short else READ_SIZE
 
-    def buffer_updated(self, nbytes: int) -> None:
+    def fit_reads(self) -> None:
+        """Memory has become short, or is not any more."""
+        if self._transport is not None:
+            # asyncio's own, of which 256 KiB is only what it begins with.
+            self._transport.max_size = self.read_size  # type: ignore[attr-defined]
+
+    def data_received(self, data: bytes) -> None:
         """Something was read."""
         connection = self.connection
         if connection is None:
@@ -99,9 +116,7 @@ class ClientTransport(asyncio.BufferedProtocol):
             # Not before: who says nothing only looks whether somebody is there.
             name = connection.name
             logger.info("connection %s: accepted", name, extra={"connection": name})
-        connection.receive_data(
-            bytes(self._read_buffer[:nbytes]), self._ticker.now_ms()
-        )
+        connection.receive_data(data, self._ticker.now_ms())
         self.regulate_reading()
         self._ticker.wake()
 
@@ -131,13 +146,22 @@ class ClientTransport(asyncio.BufferedProtocol):
         output = connection.output
         if self._is_write_paused:
             return
-        data = output.take()
-        if data:
-            transport.write(data)
+        pieces = output.take()
+        if pieces:
+            self._write(transport, pieces)
             output.in_transport = transport.get_write_buffer_size()
         output.wake_consumers()
         if connection.control.is_closed and not output.is_dirty:
             transport.close()
+
+    def _write(self, transport: asyncio.Transport, pieces: list[bytes]) -> None:
+        """Write pieces; what the kernel takes at once is not put together first."""
+        is_direct = not (self._is_encrypted or transport.get_write_buffer_size())
+        if len(pieces) > 1 and is_direct:
+            accepted: socket.socket = transport.get_extra_info("socket")
+            pieces = write_at_once(accepted.fileno(), pieces)
+        if pieces:
+            transport.write(pieces[0] if len(pieces) == 1 else b"".join(pieces))
 
     def pause_writing(self) -> None:
         """The kernel takes no more for now."""
@@ -208,3 +232,43 @@ class ClientTransport(asyncio.BufferedProtocol):
         self.connection = None
         self._transport = None
         self._ticker.wake()
+
+
+class EncryptedClientTransport(ClientTransport, asyncio.BufferedProtocol):
+    """One accepted socket, behind TLS.
+
+    What was deciphered comes in records of 16 KiB. So that each read is one piece all
+    sockets have one buffer, from which it is copied.
+    """
+
+    def __init__(
+        self,
+        ticker: Ticker,
+        make_connection: ConnectionFactory,
+        members: set[ClientTransport],
+        buffer: memoryview,
+    ) -> None:
+        super().__init__(ticker, make_connection, members)
+        self._buffer = buffer
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        """Where the next read goes."""
+        return self._buffer[: self.read_size]
+
+    def buffer_updated(self, nbytes: int) -> None:
+        """Something was read."""
+        self.data_received(bytes(self._buffer[:nbytes]))
+
+
+def write_at_once(descriptor: int, pieces: list[bytes]) -> list[bytes]:
+    """Write to a socket what it takes now; return what is left."""
+    try:
+        taken = os.writev(descriptor, pieces[:PIECES_MAX])
+    except OSError:
+        # It is full; or gone, which whoever writes the rest finds out.
+        return pieces
+    for at, piece in enumerate(pieces):
+        if taken < len(piece):
+            return [piece[taken:], *pieces[at + 1 :]]
+        taken -= len(piece)
+    return []

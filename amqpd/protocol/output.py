@@ -2,14 +2,16 @@
 
 Everything that is sent within a loop turn is pasted into one `BytesWriter` and leaves
 in one write. Writers are lent by `OutputQueue` and go back after the write, so an idle
-connection holds no buffer. Contents of some size are put between what is pasted, and
-copied once, when all of it leaves. A large body does not enter the writer: it stands in
+connection holds no buffer. Contents of some size are not copied: they leave as pieces
+between what is pasted. A large body does not enter the writer: it stands in
 line as itself, shared with whoever else gets it, and is cut into frames a slice a turn.
 
     chunks   [octets] [large body: 3 MiB of 64 sent] [octets]   then the writer
 
 Two marks bound it (HOTPATH section 7): from `CONSUMERS_MARK` on the connection's
-consumers get nothing, from `READING_MARK` on its socket is not read.
+consumers get nothing, from `READING_MARK` on its socket is not read. A client whose
+kernel has taken all that was written before is sent three times as much in one go: the
+more a write is, the fewer are the times that the client has to be woken for it.
 """
 
 from collections import deque
@@ -22,6 +24,8 @@ from amqpd.broker.queues.delivery import Consumer
 from amqpd.wire.frames import BODY, FRAME_END, OVERHEAD, write_head
 
 CONSUMERS_MARK: Final[i64] = 262144
+# That of a client that keeps up.
+BURST_MARK: Final[i64] = 786432
 READING_MARK: Final[i64] = 4 * 1024 * 1024
 SLICE_SIZE: Final[i64] = 262144
 
@@ -29,8 +33,8 @@ SLICE_SIZE: Final[i64] = 262144
 SPARE_WRITERS_MAX: Final = 4
 SPARE_SIZE_MAX: Final[i64] = 1024 * 1024
 
-# A content from this size on is not pasted: that it is copied only once is worth more
-# than the two pieces that it makes.
+# A content from this size on is not pasted: that it is not copied is worth more than
+# the two pieces that it makes.
 PIECE_SIZE_MIN: Final[i64] = 4096
 
 # Consumers that are offered room at a time: each of them may well take all there is,
@@ -184,7 +188,8 @@ class Output:
 
     def has_room(self) -> bool:
         """Whether consumers of this connection may get more."""
-        return self.size() < CONSUMERS_MARK
+        mark = CONSUMERS_MARK if self.in_transport else BURST_MARK
+        return self.size() < mark
 
     def has_room_to_pass(self) -> bool:
         """Whether there is room that no consumer of this connection has waited for.
@@ -195,15 +200,15 @@ class Output:
 
     def note_passed(self) -> None:
         """Something was written that came in this turn: look whether that is enough."""
-        if self.size() >= CONSUMERS_MARK:
+        if not self.has_room():
             self.queue.is_full = True
 
     def may_read(self) -> bool:
         """Whether the client reads fast enough to be listened to."""
         return self.size() < READING_MARK
 
-    def take(self) -> bytes:
-        """What is to be written this turn; more may be left for the next."""
+    def take(self) -> list[bytes]:
+        """What is to be written this turn, piece by piece; more may be left."""
         self._is_promised = False
         answerers = self._answerers
         if answerers:
@@ -214,12 +219,10 @@ class Output:
             for answerer in answerers:
                 answerer.write_answers()
             self.is_dirty = was_dirty
-        if self._chunks:
-            data = self._take_slice()
-        else:
-            data = self._take_writer()
-        self.sent += len(data)
-        return data
+        pieces = self._take_slice() if self._chunks else self._take_writer()
+        for piece in pieces:
+            self.sent += len(piece)
+        return pieces
 
     def wake_consumers(self) -> None:
         """Offer those that have waited longest for room, if there is some.
@@ -249,29 +252,30 @@ class Output:
         self._answerers.clear()
         self._waiting.clear()
 
-    def _take_writer(self) -> bytes:
+    def _take_writer(self) -> list[bytes]:
         writer = self._writer
         if writer is None:
-            return b""
+            return []
+        pieces = self._pieces
         data = writer.getvalue()
         self._writer = None
         self.queue.give_back(writer, max(self._pasted_max, len(data)))
         self._pasted_max = 0
-        if self._pieces:
-            self._pieces.append(data)
-            data = b"".join(self._pieces)
-            self._pieces.clear()
-            self._pieces_size = 0
-        return data
+        if not pieces:
+            return [data] if data else []
+        self._pieces = []
+        self._pieces_size = 0
+        if data:
+            pieces.append(data)
+        return pieces
 
     def _close_writer(self) -> None:
         """Put what was written in line, so that something can stand behind it."""
-        data = self._take_writer()
-        if data:
-            self._chunks.append(data)
-            self._chunks_size += len(data)
+        for piece in self._take_writer():
+            self._chunks.append(piece)
+            self._chunks_size += len(piece)
 
-    def _take_slice(self) -> bytes:
+    def _take_slice(self) -> list[bytes]:
         self._close_writer()
         out = self.queue.lend()
         chunks = self._chunks
@@ -290,7 +294,7 @@ class Output:
             self.queue.add(self)
         data = out.getvalue()
         self.queue.give_back(out, len(data))
-        return data
+        return [data]
 
     def _write_frames(self, out: BytesWriter, large: LargeBody) -> bool:
         """Write frames of a body until the slice is full; return whether it is done."""

@@ -73,9 +73,9 @@ class InPlaceBroker:
             for output in outputs.take_dirty():
                 client = output.sink
                 assert isinstance(client, InPlaceClient)
-                data = output.take()
+                pieces = output.take()
                 if client.is_kept:
-                    client.received += data
+                    client.received += b"".join(pieces)
                 output.wake_consumers()
             self._run_steps()
             is_busy = (

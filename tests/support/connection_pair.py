@@ -333,7 +333,7 @@ class ConnectionPair:
         pieces = []
         while True:
             self.bench.outputs.take_dirty()
-            data = self.output.take()
+            data = octets_of(self.output)
             self.output.wake_consumers()
             if not data:
                 break
@@ -376,6 +376,11 @@ def _closed(
         closed.class_id or 0,
         closed.method_id or 0,
     )
+
+
+def octets_of(output: Output) -> bytes:
+    """What an output has to write this turn."""
+    return b"".join(output.take())
 
 
 def cut(data: bytes) -> tuple[list[ReceivedFrame], bytes]:

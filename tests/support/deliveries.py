@@ -18,7 +18,7 @@ from amqpd.protocol.consuming import ChannelConsumer, Consuming
 from amqpd.protocol.output import Output, OutputQueue
 from amqpd.protocol.ports import ConnectionFace
 from amqpd.wire.properties import HAS_PRIORITY, PERSISTENT, PRIORITY_SHIFT
-from tests.support.connection_pair import contents, cut
+from tests.support.connection_pair import contents, cut, octets_of
 from tests.support.content import PERSISTENT_PROPERTIES, content_of
 
 ADDRESS = b"\x00\x01q\xce"
@@ -85,7 +85,7 @@ class ConsumingChannel:
 
     def take_deliveries(self) -> list[tuple[str, int, bool, bytes]]:
         """What was delivered: consumer tag, delivery tag, redelivered, body."""
-        frames, rest = cut(self.output.take())
+        frames, rest = cut(octets_of(self.output))
         assert not rest
         return [
             (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from amqpd.protocol.output import Output
+from tests.support.connection_pair import octets_of
 
 
 class NotingClient:
@@ -16,7 +17,7 @@ class NotingClient:
 
     def flush(self) -> None:
         """Write what there is."""
-        self.written += self.output.take()
+        self.written += octets_of(self.output)
         self.output.wake_consumers()
 
     def regulate_reading(self) -> None:

@@ -11,6 +11,7 @@ from pamqp import commands
 from amqpd.broker.alarms import DISK, ResourceLimit
 from amqpd.net.resources import ResourceWatch
 from amqpd.net.server import Server
+from amqpd.net.transport import SHORT_READ_SIZE, ClientTransport
 from amqpd.protocol.control import ConnectionOptions
 from amqpd.protocol.parking import PARKED_SIZE_MAX
 from tests.support.connection_pair import HANDSHAKE, Bench, method
@@ -27,7 +28,7 @@ async def server(bench: Bench, tmp_path: Path) -> AsyncIterator[Server]:
     options = ConnectionOptions(HANDSHAKE)
     server = Server(bench.broker, options, ["127.0.0.1"], 0, 0.025, fatal.append)
     bench.broker.alarms.set_memory_watermark(NO_LIMIT)
-    server.ticker.resources = ResourceWatch(bench.broker, tmp_path)
+    server.watch(ResourceWatch(bench.broker, tmp_path))
     await server.start()
     yield server
     await server.stop("shutdown")
@@ -131,3 +132,26 @@ async def test_a_client_for_whom_there_is_no_descriptor_is_turned_away(
     await stays.call(commands.Basic.Qos(), commands.Basic.QosOk)
     assert server.connection_count() == 1
     await stays.close()
+
+
+async def test_no_read_is_long_while_memory_is_short(
+    bench: Bench, server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sizes: list[int] = []
+    receive = ClientTransport.data_received
+
+    def note(client: ClientTransport, data: bytes) -> None:
+        sizes.append(len(data))
+        receive(client, data)
+
+    monkeypatch.setattr(ClientTransport, "data_received", note)
+    client = await StreamClient.open(server.port)
+    resources = server.ticker.resources
+    assert resources is not None
+    bench.broker.alarms.set_memory_watermark(ResourceLimit(0))
+    await wait_until(lambda: resources.is_memory_short)
+    sizes.clear()
+    client.send(*[publish("nowhere", bytes(1_000))] * 100)
+    await wait_until(lambda: sum(sizes) > 100_000)
+    assert max(sizes) == SHORT_READ_SIZE
+    await client.close()

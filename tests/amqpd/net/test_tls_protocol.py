@@ -19,6 +19,7 @@ from amqpd.net import server as server_module
 from amqpd.net import tls_protocol
 from amqpd.net.server import Server
 from amqpd.net.tls import TlsCertificates
+from amqpd.net.transport import READ_SIZE
 from amqpd.protocol.control import ConnectionOptions
 from tests.support.certificates import Authority
 from tests.support.connection_pair import HANDSHAKE, Bench, method
@@ -258,7 +259,7 @@ async def test_all_sockets_are_read_into_one_buffer(
     clients = [await StreamClient.connect(server.tls_port, tls=trust) for _ in "ab"]
     first, second = (each.get_buffer(-1) for each in server.encrypted())
     assert first.obj is second.obj
-    assert len(first) == server_module.READ_SIZE
+    assert len(first) == READ_SIZE
     for client in clients:
         await client.close()
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +16,17 @@ from amqpd.broker.errors import ConnectionForced
 from amqpd.clock import Clock
 from amqpd.net.resources import LOOK_MS, ResourceWatch
 from amqpd.net.ticker import Ticker
-from amqpd.net.transport import LINGER_MS, SHORT_READ_SIZE, ClientTransport
+from amqpd.net.transport import (
+    LINGER_MS,
+    PIECES_MAX,
+    READ_SIZE,
+    SHORT_READ_SIZE,
+    ClientTransport,
+    EncryptedClientTransport,
+)
 from amqpd.protocol.connection import UNITS_PER_TURN, Connection
 from amqpd.protocol.control import ConnectionOptions
-from amqpd.protocol.output import Output
+from amqpd.protocol.output import PIECE_SIZE_MIN, Output
 from tests.support.connection_pair import HANDSHAKE, Bench, cut, method, tune_ok
 from tests.support.raw_client import (
     ALL_CAPABILITIES,
@@ -40,6 +47,7 @@ class NotingTransport(asyncio.Transport):
         super().__init__()
         self.written = b""
         self.in_buffer = 0
+        self.max_size = 0
         self.limits: tuple[int | None, int | None] = (None, None)
         self.is_reading_now = True
         self.is_closed = False
@@ -94,12 +102,11 @@ class Socket:
     ) -> None:
         self.members: set[ClientTransport] = set()
         self.ticker = ticker
-        self.buffer = memoryview(bytearray(1024 * 1024))
         self.transport = NotingTransport(peer)
         self._bench = bench
-        self.client = ClientTransport(ticker, self.buffer, self._make, self.members)
+        self.client = ClientTransport(ticker, self.make_connection, self.members)
 
-    def _make(
+    def make_connection(
         self, output: Output, name: str, is_loopback: bool, now_ms: int
     ) -> Connection:
         return Connection(
@@ -133,9 +140,7 @@ class Socket:
 
     def receive(self, *pieces: bytes) -> None:
         """Something was read from the socket."""
-        data = b"".join(pieces)
-        self.client.get_buffer(-1)[: len(data)] = data
-        self.client.buffer_updated(len(data))
+        self.client.data_received(b"".join(pieces))
 
     def flush(self) -> None:
         """Write as the ticker does it."""
@@ -226,12 +231,93 @@ async def test_little_is_read_at_a_time_while_memory_is_short(
     bench: Bench, opened: Socket, tmp_path: Path
 ) -> None:
     resources = opened.ticker.resources = ResourceWatch(bench.broker, tmp_path)
+    resources.on_shortage = opened.client.fit_reads
     bench.broker.alarms.memory_total = 1 << 40
     resources.look(0)
-    assert len(opened.client.get_buffer(-1)) == len(opened.buffer)
+    assert opened.transport.max_size == READ_SIZE
     bench.broker.alarms.set_memory_watermark(ResourceLimit(0))
     resources.look(LOOK_MS)
-    assert len(opened.client.get_buffer(-1)) == SHORT_READ_SIZE
+    assert opened.transport.max_size == SHORT_READ_SIZE
+    late = Socket(bench, opened.ticker)
+    late.open()
+    assert late.transport.max_size == SHORT_READ_SIZE
+    buffer = memoryview(bytearray(READ_SIZE))
+    encrypted = EncryptedClientTransport(
+        opened.ticker, late.make_connection, late.members, buffer
+    )
+    assert len(encrypted.get_buffer(-1)) == SHORT_READ_SIZE
+    bench.broker.alarms.set_memory_watermark(ResourceLimit(1 << 60))
+    resources.look(2 * LOOK_MS)
+    assert len(encrypted.get_buffer(-1)) == READ_SIZE
+    assert opened.transport.max_size == READ_SIZE
+    late.client.connection_lost(None)
+    late.transport.socket.close()
+
+
+def frames_with_large_contents(opened: Socket, count: int) -> bytes:
+    """Have contents written that are not pasted; what is to leave."""
+    output, expected = opened.connection.output, b""
+    for number in range(count):
+        content = bytes([number % 256]) * (PIECE_SIZE_MIN + number)
+        output.writer().write(b"%d" % number)
+        output.insert(content)
+        expected += b"%d" % number + content
+    output.writer().write(b"end")
+    return expected + b"end"
+
+
+@pytest.fixture
+def ends(opened: Socket) -> Iterator[tuple[socket.socket, socket.socket]]:
+    """Ours and the other end of a socket that the kernel knows."""
+    ours, theirs = socket.socketpair()
+    ours.setblocking(False)
+    before = opened.transport.socket
+    opened.transport.socket = ours
+    yield ours, theirs
+    opened.transport.socket = before
+    ours.close()
+    theirs.close()
+
+
+async def test_large_contents_leave_as_they_are_in_one_system_call(
+    opened: Socket, ends: tuple[socket.socket, socket.socket]
+) -> None:
+    expected = frames_with_large_contents(opened, 3)
+    opened.flush()
+    assert ends[1].recv(1 << 20) == expected
+    assert opened.transport.written == b""
+    assert opened.connection.output.sent >= len(expected)
+
+
+async def test_what_the_kernel_does_not_take_of_them_is_left_to_asyncio(
+    opened: Socket, ends: tuple[socket.socket, socket.socket]
+) -> None:
+    # More pieces than one system call may have, and more than the kernel keeps.
+    expected = frames_with_large_contents(opened, PIECES_MAX)
+    opened.flush()
+    assert opened.transport.written
+    taken = ends[1].recv(len(expected))
+    assert taken
+    assert taken + opened.transport.written == expected
+
+
+async def test_nothing_is_written_past_what_asyncio_still_has(
+    opened: Socket, ends: tuple[socket.socket, socket.socket]
+) -> None:
+    expected = frames_with_large_contents(opened, 3)
+    opened.transport.in_buffer = 1
+    opened.flush()
+    assert opened.transport.written == expected
+    assert opened.connection.output.in_transport == 1
+
+
+async def test_a_socket_that_is_gone_is_asyncios_to_find_out(
+    opened: Socket, ends: tuple[socket.socket, socket.socket]
+) -> None:
+    expected = frames_with_large_contents(opened, 3)
+    ends[0].close()
+    opened.flush()
+    assert opened.transport.written == expected
 
 
 async def test_a_client_that_is_not_read_is_not_missed(opened: Socket) -> None:

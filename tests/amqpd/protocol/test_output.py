@@ -7,6 +7,7 @@ from pamqp import commands
 
 from amqpd.broker.queues.queue import Queue
 from amqpd.protocol.output import (
+    BURST_MARK,
     CONSUMERS_MARK,
     READING_MARK,
     SLICE_SIZE,
@@ -16,7 +17,13 @@ from amqpd.protocol.output import (
     Output,
     OutputQueue,
 )
-from tests.support.connection_pair import Bench, ConnectionPair, cut, method
+from tests.support.connection_pair import (
+    Bench,
+    ConnectionPair,
+    cut,
+    method,
+    octets_of,
+)
 from tests.support.content import frame, publish
 from tests.support.deliveries import ConsumingChannel, message_of
 
@@ -44,7 +51,7 @@ def frames_of_slices(outputs: OutputQueue, output: Output) -> list[list[int]]:
     slices = []
     while outputs.has_work():
         outputs.take_dirty()
-        frames, rest = cut(output.take())
+        frames, rest = cut(octets_of(output))
         assert not rest
         slices.append([len(frame.payload) for frame in frames])
     return slices
@@ -56,8 +63,8 @@ def frames_of_slices(outputs: OutputQueue, output: Output) -> list[list[int]]:
 def test_what_is_written_in_a_turn_leaves_in_one_piece(output: Output) -> None:
     output.writer().write(b"one")
     output.writer().write(b"two")
-    assert output.take() == b"onetwo"
-    assert output.take() == b""
+    assert octets_of(output) == b"onetwo"
+    assert octets_of(output) == b""
 
 
 def test_what_is_inserted_stands_where_it_was_written(output: Output) -> None:
@@ -67,16 +74,16 @@ def test_what_is_inserted_stands_where_it_was_written(output: Output) -> None:
     output.insert(b"third")
     output.writer().write(b"two")
     assert output.size() == len(b"firstonesecondthirdtwo")
-    assert output.take() == b"firstonesecondthirdtwo"
+    assert octets_of(output) == b"firstonesecondthirdtwo"
     assert output.size() == 0
     output.writer().write(b"three")
-    assert output.take() == b"three"
+    assert octets_of(output) == b"three"
 
 
 def test_what_is_inserted_stays_before_a_large_body(output: Output) -> None:
     output.insert(b"content")
     output.send_body(1, bytes(10))
-    assert output.take() == b"content" + frame(3, 1, bytes(10))
+    assert octets_of(output) == b"content" + frame(3, 1, bytes(10))
     assert output.size() == 0
 
 
@@ -86,11 +93,11 @@ def test_a_writer_that_was_large_before_a_content_is_not_kept(
     output.writer().write(bytes(SPARE_SIZE_MAX + 1))
     large = output.writer()
     output.insert(b"content")
-    output.take()
+    octets_of(output)
     assert outputs.lend() is not large
     output.insert(b"content")
     small = output.writer()
-    output.take()
+    octets_of(output)
     assert outputs.lend() is small
 
 
@@ -128,9 +135,9 @@ def test_what_was_put_off_is_first_and_once(outputs: OutputQueue) -> None:
 
 def test_octets_that_left_are_counted(output: Output) -> None:
     output.writer().write(b"one")
-    output.take()
+    octets_of(output)
     output.send_body(1, bytes(ONE_BODY))
-    taken = len(output.take())
+    taken = len(octets_of(output))
     assert output.sent == 3 + taken
 
 
@@ -138,10 +145,10 @@ def test_a_writer_is_used_again_and_empty_then(outputs: OutputQueue) -> None:
     first, second = Output(outputs), Output(outputs)
     writer = first.writer()
     writer.write(b"first")
-    first.take()
+    octets_of(first)
     assert second.writer() is writer
     second.writer().write(b"second")
-    assert second.take() == b"second"
+    assert octets_of(second) == b"second"
 
 
 def test_few_writers_are_kept_and_no_large_one(outputs: OutputQueue) -> None:
@@ -169,7 +176,7 @@ def test_a_large_body_stands_between_what_was_written_before_and_after(
     taken = b""
     while outputs.has_work():
         outputs.take_dirty()
-        taken += output.take()
+        taken += octets_of(output)
     frames, rest = cut(taken)
     assert not rest
     assert [frames[0].channel, frames[-1].channel] == [1, 1]
@@ -188,7 +195,7 @@ def test_two_large_bodies_keep_their_order(
     channels: list[int] = []
     while outputs.has_work():
         outputs.take_dirty()
-        channels += [frame.channel for frame in cut(output.take())[0]]
+        channels += [frame.channel for frame in cut(octets_of(output))[0]]
     assert channels == sorted(channels)
     assert set(channels) == {1, 2}
 
@@ -210,7 +217,7 @@ def test_a_body_that_ends_with_a_slice_needs_no_other(
     output.frame_max = 100_008
     output.send_body(1, bytes(300_000))
     assert frames_of_slices(outputs, output) == [[100_000] * 3]
-    assert output.take() == b""
+    assert octets_of(output) == b""
 
 
 def test_the_size_goes_down_slice_by_slice_to_nothing(
@@ -221,12 +228,12 @@ def test_the_size_goes_down_slice_by_slice_to_nothing(
     output.writer().write(b"behind")
     assert output.size() == 600_012
     outputs.take_dirty()
-    payload = sum(len(frame.payload) for frame in cut(output.take()[6:])[0])
+    payload = sum(len(frame.payload) for frame in cut(octets_of(output)[6:])[0])
     # Some pieces stand in line bare now, but none twice.
     assert output.size() == 600_006 - payload
     while outputs.has_work():
         outputs.take_dirty()
-        output.take()
+        octets_of(output)
     assert output.size() == 0
 
 
@@ -263,7 +270,17 @@ def test_the_marks_are_at_256_kib_and_4_mib(output: Output) -> None:
 
 
 def test_a_large_body_in_line_leaves_no_room(output: Output) -> None:
-    output.send_body(1, bytes(ONE_BODY))
+    output.send_body(1, bytes(BURST_MARK))
+    assert not output.has_room()
+
+
+def test_who_has_taken_all_that_was_written_has_more_room(output: Output) -> None:
+    output.writer().write(bytes(BURST_MARK - 1))
+    assert output.has_room()
+    output.in_transport = 1
+    assert not output.has_room()
+    output.in_transport = 0
+    output.writer().write(b"1")
     assert not output.has_room()
 
 
@@ -310,7 +327,7 @@ def test_of_many_who_wait_those_who_came_first_are_offered_room_first(
     while outputs.has_work():
         offered.append([consumer.in_ring for consumer in consumers].count(True))
         outputs.take_dirty()
-        assert output.take() == b""
+        assert octets_of(output) == b""
         output.wake_consumers()
         assert consumers[0].in_ring
     assert offered == [WOKEN_MAX, 2 * WOKEN_MAX]
@@ -327,15 +344,15 @@ def test_answers_are_asked_for_with_the_write_and_leave_with_it(
     bench.outputs.take_dirty()
     pair.send(publish("nowhere"), publish("nowhere"))
     assert bench.outputs.take_dirty() == [pair.output]
-    frames, _ = cut(pair.output.take())
+    frames, _ = cut(octets_of(pair.output))
     assert [frame.method.name for frame in frames] == ["Basic.Ack"]
     # The write that took the answers is the only one they need.
     assert not bench.outputs.has_work()
-    assert pair.output.take() == b""
+    assert octets_of(pair.output) == b""
     # And the next one is asked for again.
     pair.send(publish("nowhere"))
     assert bench.outputs.take_dirty() == [pair.output]
-    assert pair.output.take() == method(1, commands.Basic.Ack(3, False))
+    assert octets_of(pair.output) == method(1, commands.Basic.Ack(3, False))
 
 
 def test_whoever_has_answered_is_not_held_on_to(
@@ -355,7 +372,7 @@ def test_answers_stand_behind_what_was_written_before(
 ) -> None:
     pair.call(1, commands.Confirm.Select(), commands.Confirm.SelectOk)
     pair.send(publish("nowhere"), method(1, commands.Basic.Qos()))
-    frames, _ = cut(pair.output.take())
+    frames, _ = cut(octets_of(pair.output))
     assert [frame.method.name for frame in frames] == ["Basic.QosOk", "Basic.Ack"]
 
 
@@ -371,7 +388,7 @@ def test_a_closed_output_has_nothing_left(queue: Queue, output: Output) -> None:
     output.close()
     assert output.is_closed
     assert output.size() == 0
-    assert output.take() == b""
+    assert octets_of(output) == b""
     queue.remove_consumer(consumer)
     output.wake_consumers()
     assert consumer.is_waiting

@@ -9,7 +9,7 @@ import pytest
 from pamqp import commands
 from pamqp.commands import Basic, Channel, Queue, Tx
 
-from amqpd.protocol.output import CONSUMERS_MARK
+from amqpd.protocol.output import BURST_MARK
 from tests.support.connection_pair import Bench, ConnectionPair, contents, method
 from tests.support.content import PERSISTENT_PROPERTIES, publish, short_string
 from tests.support.raw_client import Closed, channel_closed
@@ -267,10 +267,10 @@ def test_answers_wait_while_the_requester_does_not_read(
     address = request(pair)
     count = 8
     for number in range(count):
-        body = bytes([number]) * (CONSUMERS_MARK // 4)
+        body = bytes([number]) * (BURST_MARK // 4)
         responder.send(publish(address, body))
         bench.turn()
-    assert pair.output.size() < 2 * CONSUMERS_MARK
+    assert pair.output.size() < 2 * BURST_MARK
     received: list[tuple[str, bytes]] = []
     while found := replies(pair):
         received += found

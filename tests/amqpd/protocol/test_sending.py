@@ -14,7 +14,7 @@ from amqpd.protocol.sending import (
     write_get_ok,
     write_return,
 )
-from tests.support.connection_pair import contents, cut
+from tests.support.connection_pair import contents, cut, octets_of
 from tests.support.content import content_of, short_string
 from tests.support.raw_client import ReceivedFrame
 
@@ -27,8 +27,8 @@ def message_on(channel: int, body: bytes) -> Message:
 
 
 def written(output: Output) -> list[ReceivedFrame]:
-    taken = output.take()
-    while piece := output.take():
+    taken = octets_of(output)
+    while piece := octets_of(output):
         taken += piece
     frames, rest = cut(taken)
     assert not rest
@@ -78,7 +78,7 @@ def test_content_for_the_publishers_channel_is_pasted(
     output: Output, body: bytes
 ) -> None:
     write_content(output, 5, message_on(5, body))
-    assert output.take() == content_of(body, PROPERTIES, 5)
+    assert octets_of(output) == content_of(body, PROPERTIES, 5)
 
 
 @pytest.mark.parametrize("body", [b"", b"x", b"body" * 1000])
@@ -89,7 +89,7 @@ def test_content_for_another_channel_is_patched(
     message = message_on(one, body)
     output.writer().write(b"written before")
     write_content(output, other, message)
-    assert output.take() == b"written before" + content_of(body, PROPERTIES, other)
+    assert octets_of(output) == b"written before" + content_of(body, PROPERTIES, other)
     assert message.content == content_of(body, PROPERTIES, one)
 
 
@@ -101,14 +101,14 @@ def test_content_is_cut_for_a_client_with_smaller_frames(
     body = bytes(range(256)) * (size // 256) + bytes(size % 256)
     output.frame_max = 4096
     write_content(output, channel, message_on(1, body))
-    assert output.take() == content_of(body, PROPERTIES, channel, frame_size=4088)
+    assert octets_of(output) == content_of(body, PROPERTIES, channel, frame_size=4088)
 
 
 def test_content_that_just_fits_is_not_cut(output: Output) -> None:
     content = content_of(b"x" * 1000, PROPERTIES, 1)
     output.frame_max = len(content)
     write_content(output, 1, message_on(1, b"x" * 1000))
-    assert output.take() == content
+    assert octets_of(output) == content
 
 
 def test_a_header_larger_than_a_frame_goes_out_whole(output: Output) -> None:
@@ -117,7 +117,7 @@ def test_a_header_larger_than_a_frame_goes_out_whole(output: Output) -> None:
     message = Message(ADDRESS, content_of(b"", properties, 1), None, 0, 0)
     output.frame_max = 100
     write_content(output, 2, message)
-    assert output.take() == content_of(b"", properties, 2)
+    assert octets_of(output) == content_of(b"", properties, 2)
 
 
 @pytest.mark.parametrize("frame_max", [4096, 131072])
