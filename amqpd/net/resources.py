@@ -30,6 +30,9 @@ LOOK_MS: Final = 20
 #: Near the limit it is taken every turn or two: ten producers fill so much in 100 ms.
 NEAR_MS: Final = 2
 NEAR_SIZE: Final = 64 * 1024 * 1024
+#: From this part of the limit on clients are read and sent less at a time: what
+#: hundreds of them send together is read before anybody looks again.
+NEARLY_SHORT: Final = 0.75
 #: Descriptors that clients do not get: the logs must be able to open files.
 RESERVED_MAX: Final = 100
 #: How often a shortage of descriptors is looked at, and told.
@@ -54,7 +57,9 @@ class ResourceWatch:
         self._says_no = False
         #: Whether the alarm is on, as of the last look.
         self.is_memory_short = False
-        #: Who is to know when that has changed.
+        #: Whether there is little left until it comes.
+        self.is_memory_nearly_short = False
+        #: Who is to know when one of the two has changed.
         self.on_shortage: Callable[[], None] = lambda: None
         most = descriptors_max()
         #: So many descriptors may be open when a client comes.
@@ -74,14 +79,17 @@ class ResourceWatch:
         before = alarms.resources()
         used = resident_size()
         growth = 0
-        if used + NEAR_SIZE > alarms.memory_limit:
+        is_near = used + NEAR_SIZE > alarms.memory_limit
+        if is_near:
             self._look_ms = now_ms + NEAR_MS
             growth = used - (self._used or used)
         self._used = used
         alarms.on_measured(used, self._disk_free(), now_ms, max(0, growth))
         is_short = alarms.has(MEMORY)
-        if is_short != self.is_memory_short:
-            self.is_memory_short = is_short
+        is_nearly = is_near or used > NEARLY_SHORT * alarms.memory_limit
+        before_now = self.is_memory_nearly_short, self.is_memory_short
+        if (is_nearly, is_short) != before_now:
+            self.is_memory_nearly_short, self.is_memory_short = is_nearly, is_short
             self.on_shortage()
         self._budgets.fit(alarms.memory_limit, is_short)
         if is_short and now_ms >= self._trim_ms:

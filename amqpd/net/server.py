@@ -18,7 +18,7 @@ from amqpd.net.ticker import Client, Ticker
 from amqpd.net.tls import LOOK_SECONDS, TlsCertificates
 from amqpd.net.tls_protocol import TlsProtocol
 from amqpd.net.transport import (
-    READ_SIZE,
+    ENCRYPTED_READ_SIZE,
     ClientTransport,
     EncryptedClientTransport,
 )
@@ -95,7 +95,7 @@ class Server:
         self._members: set[ClientTransport] = set()
         self._encrypted: set[TlsProtocol] = set()
         # What is read with TLS, before and after it is deciphered.
-        size = 0 if tls is None else READ_SIZE
+        size = 0 if tls is None else ENCRYPTED_READ_SIZE
         self._cipher_buffer = memoryview(bytearray(size))
         self._plain_buffer = memoryview(bytearray(size))
         self.ticker = Ticker(broker, Clock(), loop, tick_seconds, self._fail)
@@ -228,9 +228,12 @@ class Server:
     def watch(self, resources: ResourceWatch) -> None:
         """Heed what the process has and what is left."""
         self.ticker.resources = resources
-        resources.on_shortage = self._fit_reads
+        resources.on_shortage = self._heed_memory
 
-    def _fit_reads(self) -> None:
+    def _heed_memory(self) -> None:
+        resources = self.ticker.resources
+        assert resources is not None
+        self.ticker.outputs.has_bursts = not resources.is_memory_nearly_short
         for client in self._members:
             client.fit_reads()
 

@@ -60,6 +60,7 @@ class TlsProtocol(sslproto.SSLProtocol):
             ssl_handshake_timeout=HANDSHAKE_SECONDS,
             ssl_shutdown_timeout=SHUTDOWN_SECONDS,
         )
+        self._client = client
         self._ssl_buffer = read_buffer
         self._ssl_buffer_view = read_buffer
         self._members = members
@@ -74,6 +75,10 @@ class TlsProtocol(sslproto.SSLProtocol):
         self._members.add(self)
         self._name = connection_name(transport)
         super().connection_made(transport)
+
+    def get_buffer(self, n: int) -> memoryview:
+        """Where the next read goes: no more is read than the client would take."""
+        return self._ssl_buffer_view[: len(memoryview(self._client.get_buffer(n)))]
 
     def buffer_updated(self, nbytes: int) -> None:
         """Something encrypted was read, or what should be."""

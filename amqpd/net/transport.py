@@ -34,6 +34,11 @@ WRITE_BUFFER_SIZE_LOW: Final = 32 * 1024
 # machine is woken three times as often, at our expense: 0.65 CPU-seconds per million
 # messages of 1 KiB instead of 0.35.
 READ_SIZE: Final = 640 * 1024
+# With TLS, which keeps a buffer as large as its largest read: what `CONSUMERS_MARK` has
+# room for.
+ENCRYPTED_READ_SIZE: Final = 208 * 1024
+# While memory is nearly short: a hundred publishers are read before anybody looks.
+CAREFUL_READ_SIZE: Final = 64 * 1024
 # While memory is short each read is parked, of every connection at least one.
 SHORT_READ_SIZE: Final = 16 * 1024
 
@@ -90,6 +95,7 @@ class ClientTransport(asyncio.Protocol):
         secured = transport.get_extra_info("ssl_object")
         if secured is not None:
             self._is_encrypted = True
+            output.has_bursts = False
             self.connection.control.handshake.tls_peer = tls_peer(secured)
         self._members.add(self)
         self.fit_reads()
@@ -98,11 +104,14 @@ class ClientTransport(asyncio.Protocol):
     def read_size(self) -> int:
         """How much the next read may bring."""
         resources = self._ticker.resources
-        is_short = resources is not None and resources.is_memory_short
-        return SHORT_READ_SIZE if is_short else READ_SIZE
+        if resources is not None and resources.is_memory_short:
+            return SHORT_READ_SIZE
+        if resources is not None and resources.is_memory_nearly_short:
+            return CAREFUL_READ_SIZE
+        return ENCRYPTED_READ_SIZE if self._is_encrypted else READ_SIZE
 
     def fit_reads(self) -> None:
-        """Memory has become short, or is not any more."""
+        """There is more memory than before, or less."""
         if self._transport is not None:
             # asyncio's own, of which 256 KiB is only what it begins with.
             self._transport.max_size = self.read_size  # type: ignore[attr-defined]
@@ -156,8 +165,11 @@ class ClientTransport(asyncio.Protocol):
 
     def _write(self, transport: asyncio.Transport, pieces: list[bytes]) -> None:
         """Write pieces; what the kernel takes at once is not put together first."""
-        is_direct = not (self._is_encrypted or transport.get_write_buffer_size())
-        if len(pieces) > 1 and is_direct:
+        if len(pieces) > 1 and not (
+            self._is_encrypted
+            or transport.is_closing()
+            or transport.get_write_buffer_size()
+        ):
             accepted: socket.socket = transport.get_extra_info("socket")
             pieces = write_at_once(accepted.fileno(), pieces)
         if pieces:

@@ -11,7 +11,9 @@ line as itself, shared with whoever else gets it, and is cut into frames a slice
 Two marks bound it (HOTPATH section 7): from `CONSUMERS_MARK` on the connection's
 consumers get nothing, from `READING_MARK` on its socket is not read. A client whose
 kernel has taken all that was written before is sent three times as much in one go: the
-more a write is, the fewer are the times that the client has to be woken for it.
+more a write is, the fewer are the times that the client has to be woken for it. That is
+a *burst*. None is sent while memory is nearly short, or by TLS, which keeps as much
+memory as its largest write took.
 """
 
 from collections import deque
@@ -59,6 +61,8 @@ class OutputQueue:
         # Whether an output has just been filled to its mark: it is time to write, or
         # what comes next could not be passed on and had to wait in its queue.
         self.is_full = False
+        # Whether anybody is sent bursts.
+        self.has_bursts = True
         self._dirty: list[Output] = []
         self._spare: list[BytesWriter] = []
 
@@ -125,6 +129,8 @@ class Output:
         # Whatever net writes to. This room only carries it.
         self.sink: object = None
         self.is_closed = False
+        # Whether this client is sent bursts.
+        self.has_bursts = True
         # Octets given to the transport since the beginning.
         self.sent: i64 = 0
         self.queue = queue
@@ -188,8 +194,12 @@ class Output:
 
     def has_room(self) -> bool:
         """Whether consumers of this connection may get more."""
-        mark = CONSUMERS_MARK if self.in_transport else BURST_MARK
-        return self.size() < mark
+        size = self.size()
+        if size < CONSUMERS_MARK:
+            return True
+        if self.in_transport or not (self.has_bursts and self.queue.has_bursts):
+            return False
+        return size < BURST_MARK
 
     def has_room_to_pass(self) -> bool:
         """Whether there is room that no consumer of this connection has waited for.

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from amqpd.broker.alarms import DISK, DURATION_MIN_MS, MEMORY, ResourceLimit
+from amqpd.net import resources as resources_module
 from amqpd.net.resources import (
     LOOK_MS,
     NEAR_MS,
@@ -56,6 +57,37 @@ def test_near_the_limit_looks_follow_each_other(
     alarms.memory_used = None
     watch.look(1000 + LOOK_MS + NEAR_MS)
     assert alarms.memory_used is not None
+
+
+def test_that_memory_is_nearly_short_is_told_when_it_begins_and_ends(
+    bench: Bench, watch: ResourceWatch
+) -> None:
+    told: list[tuple[bool, bool]] = []
+    watch.on_shortage = lambda: told.append(
+        (watch.is_memory_nearly_short, watch.is_memory_short)
+    )
+    alarms = bench.broker.alarms
+    watch.look(0)
+    assert alarms.memory_used is not None
+    used = alarms.memory_used
+    for step, limit in enumerate(
+        (used + NEAR_SIZE // 2, used + NEAR_SIZE // 2, 1 << 60, 0, 1 << 60)
+    ):
+        alarms.set_memory_watermark(ResourceLimit(limit))
+        watch.look((step + 1) * LOOK_MS)
+    assert told == [(True, False), (False, False), (True, True), (False, False)]
+
+
+def test_memory_is_nearly_short_from_a_part_of_the_limit_on(
+    bench: Bench, watch: ResourceWatch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    used = 0
+    monkeypatch.setattr(resources_module, "resident_size", lambda: used)
+    bench.broker.alarms.set_memory_watermark(ResourceLimit(1 << 40))
+    for used, is_nearly in ((700 << 30, False), (800 << 30, True), (1, False)):
+        watch.look(used)
+        assert watch.is_memory_nearly_short == is_nearly
+        watch._look_ms = 0
 
 
 def test_near_the_limit_growth_from_look_to_look_counts(

@@ -150,6 +150,7 @@ async def test_no_read_is_long_while_memory_is_short(
     assert resources is not None
     bench.broker.alarms.set_memory_watermark(ResourceLimit(0))
     await wait_until(lambda: resources.is_memory_short)
+    assert not server.ticker.outputs.has_bursts
     sizes.clear()
     client.send(*[publish("nowhere", bytes(1_000))] * 100)
     await wait_until(lambda: sum(sizes) > 100_000)

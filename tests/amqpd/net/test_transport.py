@@ -14,9 +14,11 @@ from pamqp import commands
 from amqpd.broker.alarms import ResourceLimit
 from amqpd.broker.errors import ConnectionForced
 from amqpd.clock import Clock
-from amqpd.net.resources import LOOK_MS, ResourceWatch
+from amqpd.net.resources import LOOK_MS, NEAR_SIZE, ResourceWatch
 from amqpd.net.ticker import Ticker
 from amqpd.net.transport import (
+    CAREFUL_READ_SIZE,
+    ENCRYPTED_READ_SIZE,
     LINGER_MS,
     PIECES_MAX,
     READ_SIZE,
@@ -241,14 +243,20 @@ async def test_little_is_read_at_a_time_while_memory_is_short(
     late = Socket(bench, opened.ticker)
     late.open()
     assert late.transport.max_size == SHORT_READ_SIZE
-    buffer = memoryview(bytearray(READ_SIZE))
+    buffer = memoryview(bytearray(ENCRYPTED_READ_SIZE))
     encrypted = EncryptedClientTransport(
         opened.ticker, late.make_connection, late.members, buffer
     )
     assert len(encrypted.get_buffer(-1)) == SHORT_READ_SIZE
-    bench.broker.alarms.set_memory_watermark(ResourceLimit(1 << 60))
+    used = bench.broker.alarms.memory_used
+    assert used is not None
+    bench.broker.alarms.set_memory_watermark(ResourceLimit(used + NEAR_SIZE // 2))
     resources.look(2 * LOOK_MS)
-    assert len(encrypted.get_buffer(-1)) == READ_SIZE
+    assert opened.transport.max_size == CAREFUL_READ_SIZE
+    assert len(encrypted.get_buffer(-1)) == CAREFUL_READ_SIZE
+    bench.broker.alarms.set_memory_watermark(ResourceLimit(1 << 60))
+    resources.look(3 * LOOK_MS)
+    assert len(encrypted.get_buffer(-1)) == ENCRYPTED_READ_SIZE
     assert opened.transport.max_size == READ_SIZE
     late.client.connection_lost(None)
     late.transport.socket.close()
@@ -309,6 +317,16 @@ async def test_nothing_is_written_past_what_asyncio_still_has(
     opened.flush()
     assert opened.transport.written == expected
     assert opened.connection.output.in_transport == 1
+
+
+async def test_nothing_is_written_behind_what_an_end_has_cut_off(
+    opened: Socket, ends: tuple[socket.socket, socket.socket]
+) -> None:
+    frames_with_large_contents(opened, 3)
+    opened.transport.abort()
+    opened.flush()
+    ends[0].shutdown(socket.SHUT_WR)
+    assert ends[1].recv(1) == b""
 
 
 async def test_a_socket_that_is_gone_is_asyncios_to_find_out(

@@ -284,6 +284,18 @@ def test_who_has_taken_all_that_was_written_has_more_room(output: Output) -> Non
     assert not output.has_room()
 
 
+def test_no_burst_is_sent_to_whom_it_is_forbidden_or_while_memory_is_nearly_short(
+    outputs: OutputQueue, output: Output
+) -> None:
+    output.writer().write(bytes(CONSUMERS_MARK))
+    assert output.has_room()
+    output.has_bursts = False
+    assert not output.has_room()
+    output.has_bursts = True
+    outputs.has_bursts = False
+    assert not output.has_room()
+
+
 def test_who_waits_for_room_is_offered_when_there_is_some(
     queue: Queue, output: Output
 ) -> None:
