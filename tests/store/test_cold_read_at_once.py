@@ -20,6 +20,14 @@ def fill(log: ColdLog, count: int) -> None:
     log.seal()
 
 
+def fill_blocks(log: ColdLog) -> None:
+    """A segment of its own with 20 messages of queue 1 that take several blocks."""
+    for _ in range(20):
+        log.append(1, content=bytes(BLOCK_SIZE // 8))
+    log.write()
+    log.seal()
+
+
 def test_what_is_in_memory_is_read_at_once(log: ColdLog) -> None:
     fill(log, 20)
     # Whoever comes first opens the files.
@@ -44,10 +52,7 @@ def test_a_file_that_is_not_open_is_not_read_at_once(log: ColdLog) -> None:
 
 
 def test_what_is_not_in_memory_is_read_from_where_that_begins(log: ColdLog) -> None:
-    for _ in range(20):
-        log.append(1, content=bytes(BLOCK_SIZE // 8))
-    log.write()
-    log.seal()
+    fill_blocks(log)
     log.read(1, count=1)
     log.filesystem.far_offsets = range(BLOCK_SIZE, BLOCK_SIZE + 1)
     step = log.begin(1, 2)
@@ -132,10 +137,7 @@ def test_an_index_is_not_made_again_at_once(log: ColdLog) -> None:
 
 
 def test_what_is_missing_before_a_read_breaks_off_is_reported(log: ColdLog) -> None:
-    for _ in range(20):
-        log.append(1, content=bytes(BLOCK_SIZE // 8))
-    log.write()
-    log.seal()
+    fill_blocks(log)
     log.read(1, count=1)
     # The segment knows nothing of message 3, and that is sure.
     reader = log.cold._reader
