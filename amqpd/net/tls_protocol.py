@@ -4,8 +4,8 @@
 
 The client's transport is told of a connection once the handshake is done, and not at
 all if it fails; so what there is to say of a failure is said here, in one line that
-names the mistake. asyncio's own TLS does the work. As with plain sockets all of them
-are read into one buffer: it would have one of 256 KiB for each connection.
+names the mistake. asyncio's own TLS does the work. All of them are read into one
+buffer: it would have one of 256 KiB for each connection.
 """
 
 from __future__ import annotations
