@@ -34,7 +34,8 @@ def test_a_reminder_comes_when_it_is_due(channel: Any, name: Name) -> None:
         channel.basic_ack(method.delivery_tag)
         if len(found) == 3:
             break
-    assert time.monotonic() - started >= 0.15
+    # A broker that counts whole milliseconds may begin in the middle of one.
+    assert time.monotonic() - started >= 0.149
     assert found == [(b"hello", 0), (b"renew", -50), (b"pay", -150)]
     channel.cancel()
     channel.exchange_delete(exchange)
@@ -67,8 +68,9 @@ def test_a_web_hook_that_fails_is_called_again_more_and_more_slowly(
             break
     channel.cancel()
     pauses = [later - earlier for earlier, later in pairwise(calls)]
-    assert pauses[0] >= 0.04
-    assert min(pauses[1:]) >= 0.06
+    # Whole milliseconds are counted: a pause may begin in the middle of one.
+    assert pauses[0] >= 0.039
+    assert min(pauses[1:]) >= 0.059
     for method, properties, body in channel.consume(given_up, inactivity_timeout=10):
         assert method is not None, "nothing came"
         assert body == b"POST /hook"

@@ -43,11 +43,11 @@ def test_a_queue_with_a_consumer_does_not_expire_before_that_is_gone(
 ) -> None:
     name = fresh_name()
     short = fresh_name()
-    for queue, expires_ms in ((name, 100), (short, 200)):
+    for queue, expires_ms in ((name, 500), (short, 700)):
         declare = Queue.Declare(0, queue, arguments={"x-expires": expires_ms})
         client.call(1, declare, Queue.DeclareOk)
     client.call(1, Basic.Consume(0, name, "tag"), Basic.ConsumeOk)
-    # The other one, which has twice the time, is gone, this one is not.
+    # The other one, which has more time, is gone, this one is not.
     wait_until_gone(client, short)
     client.call(1, Basic.Cancel("tag"), Basic.CancelOk)
     client.publish(1, Basic.Publish(0, "", name, mandatory=True))

@@ -10,6 +10,15 @@ from typing import Final
 PATIENCE_S: Final = 20.0
 
 
+def has_waited(since_s: float, wait_ms: float, waits: int = 1) -> bool:
+    """Tell whether `waits` times `wait_ms` have passed, one wait after the other.
+
+    The broker counts whole milliseconds: each wait may begin in the middle of one, and
+    is then shorter by less than that. `since_s` is of the monotonic clock.
+    """
+    return (time.monotonic() - since_s) * 1000 > waits * (wait_ms - 1)
+
+
 async def wait_until(is_so: Callable[[], bool]) -> None:
     """Let the loop run until `is_so`.
 
