@@ -97,8 +97,14 @@ def makes_it_wait(client: RawClient) -> None:
 
 
 def takes_it_back(client: RawClient) -> None:
-    publish(client, "q", b"x")
-    take(client, "q")
+    client.call(1, Basic.Consume(0, "q", "slow"), Basic.ConsumeOk)
+    client.publish_to_queue("q", b"x", PERSISTENT)
+    client.expect_message(1, Basic.Deliver)
+    client.send_method(1, Basic.Cancel("slow"))
+    # Until then it comes again and again.
+    while isinstance(method := client.next_frame().method, Basic.Deliver):
+        client.content_of(1, method)
+    assert isinstance(method, Basic.CancelOk)
     eventually(lambda: count(client, "q") == 1)
 
 
