@@ -230,7 +230,7 @@ async def test_the_loop_reads_what_is_in_memory_and_nothing_else(
     ticker = Ticker(bench.broker, Clock(), loop, 0.002, fatal.append)
     disk.names.clear()
     channel = ConsumingChannel()
-    channel.subscribe(queue, "t", no_ack=True)
+    channel.subscribe(queue, "t", no_ack=False)
     taken: list[object] = []
 
     def takes() -> bool:

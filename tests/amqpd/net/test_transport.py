@@ -14,6 +14,7 @@ from pamqp import commands
 from amqpd.broker.alarms import ResourceLimit
 from amqpd.broker.errors import ConnectionForced
 from amqpd.clock import Clock
+from amqpd.net import resources as resources_module
 from amqpd.net.resources import LOOK_MS, NEAR_SIZE, ResourceWatch
 from amqpd.net.ticker import Ticker
 from amqpd.net.transport import (
@@ -230,8 +231,10 @@ async def test_no_socket_is_read_while_the_disk_is_behind(opened: Socket) -> Non
 
 
 async def test_little_is_read_at_a_time_while_memory_is_short(
-    bench: Bench, opened: Socket, tmp_path: Path
+    bench: Bench, opened: Socket, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    used = 100 << 20
+    monkeypatch.setattr(resources_module, "resident_size", lambda: used)
     resources = opened.ticker.resources = ResourceWatch(bench.broker, tmp_path)
     resources.on_shortage = opened.client.fit_reads
     bench.broker.alarms.memory_total = 1 << 40
@@ -248,8 +251,6 @@ async def test_little_is_read_at_a_time_while_memory_is_short(
         opened.ticker, late.make_connection, late.members, buffer
     )
     assert len(encrypted.get_buffer(-1)) == SHORT_READ_SIZE
-    used = bench.broker.alarms.memory_used
-    assert used is not None
     bench.broker.alarms.set_memory_watermark(ResourceLimit(used + NEAR_SIZE // 2))
     resources.look(2 * LOOK_MS)
     assert opened.transport.max_size == CAREFUL_READ_SIZE
