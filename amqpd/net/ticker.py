@@ -68,7 +68,7 @@ class Ticker:
         self.paused: set[Client] = set()
         # The longest turn since the start.
         self.turn_seconds_max = 0.0
-        self.garbage = GarbageRounds(loop.time())
+        self.garbage = GarbageRounds(loop.time(), self.population)
         self.idle_memory = IdleMemory(self._let_go)
         # How many there have been.
         self.turns = 0
@@ -102,6 +102,14 @@ class Ticker:
     def busy_seconds_max(self) -> float:
         """The longest time for which the loop was busy in one go, since the start."""
         return self.busy.seconds_max if self.busy is not None else 0.0
+
+    def population(self) -> tuple[int, int]:
+        """How many clients and queues there are, and how many have gone so far."""
+        broker = self._broker
+        queues = sum(len(vhost.queues) for vhost in broker.vhosts.values())
+        connections = broker.connections
+        gone = connections.closed_count + broker.churn.queues_deleted
+        return len(connections) + queues, gone
 
     def now_ms(self) -> int:
         """The time that is handed to everybody else."""

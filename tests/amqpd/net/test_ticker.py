@@ -420,8 +420,7 @@ async def test_heartbeats_leave_though_nothing_else_happens(
 async def test_a_round_of_the_collector_takes_the_place_of_a_turn(
     ticker: Ticker, pair: ConnectionPair, client: NotingClient
 ) -> None:
-    ticker.garbage = GarbageRounds(0.0, lambda: (0, 1, 0))
-    ticker.garbage.due_s = 0.0
+    ticker.garbage = GarbageRounds(-60.0, lambda: (0, 0), lambda: (0, 1, 0))
     ticker.start_sweep(list)
     # What comes now finds a turn on its way.
     pair.send(publish("nowhere"))
@@ -438,8 +437,9 @@ async def test_a_sweep_after_work_gives_memory_back(
     monkeypatch.setattr(ticker_module, "SWEEP_SECONDS", 0.01)
     monkeypatch.setattr(idle_memory_module, "IDLE_SECONDS", 0.05)
     monkeypatch.setattr(idle_memory_module, "TURNS_OF_WORK", 1)
-    garbage = GarbageRounds(asyncio.get_running_loop().time(), lambda: (0, 1, 0))
-    ticker.garbage, due_s, writer = garbage, garbage.due_s, ticker.outputs.lend()
+    garbage = ticker.garbage
+    garbage._counts = lambda: (0, 1, 0)
+    due_s, writer = garbage.due_s, ticker.outputs.lend()
     ticker.outputs.give_back(writer, 1)
     seen: list[tuple[bool, bool]] = []
 
