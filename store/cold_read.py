@@ -15,7 +15,7 @@ made again. A record that is not what was written is put into quarantine, its me
 reported, and everything else goes on.
 """
 
-from typing import final
+from typing import Generic, final
 
 from mypy_extensions import i64, mypyc_attr
 
@@ -26,7 +26,7 @@ from store.dead_seqs import DeadSeqs
 from store.filesystem import NotAtHand
 from store.index import LiveSpan
 from store.index_rebuild import IndexRebuild
-from store.stored_message import Lookup, Seeds, StoredMessage
+from store.stored_message import Lookup, M, MessageMaker, Seeds
 
 
 @final
@@ -61,12 +61,13 @@ class PlannedSpan:
 
 
 @final
-class ColdRead:
+class ColdRead(Generic[M]):
     """One window: call `run` once, then hand it to `complete`."""
 
     __slots__ = (
         "_first_seq",
         "_lookup",
+        "_maker",
         "_seeds",
         "bytes_read",
         "damaged",
@@ -93,10 +94,12 @@ class ColdRead:
         first_seq: i64,
         last_seq: i64,
         room: Room,
+        maker: MessageMaker[M],
     ) -> None:
         self.reader = reader
         self._seeds = seeds
-        self._lookup = Lookup(seeds, 0, queue_id)
+        self._maker = maker
+        self._lookup = Lookup(seeds, 0, queue_id, maker)
         self.room = room
         self._first_seq = first_seq
         # Where the spans end, and with them what this read may know.
@@ -107,7 +110,7 @@ class ColdRead:
         self.spans: list[PlannedSpan] = []
         # Segments whose files are to be closed first.
         self.forgets: list[int] = []
-        self.messages: list[StoredMessage] = []
+        self.messages: list[M] = []
         self.damaged: list[DamagedMessage] = []
         self.error: Exception | None = None
         self.bytes_read: i64 = 0
@@ -162,9 +165,9 @@ class ColdRead:
             self.reader.forget(number)
         self.forgets = []
 
-    def lookup_in(self, segment: i64) -> Lookup:
+    def lookup_in(self, segment: i64) -> Lookup[M]:
         """Return how its records are looked up in a segment."""
-        return Lookup(self._seeds, segment, self.queue_id)
+        return Lookup(self._seeds, segment, self.queue_id, self._maker)
 
     def cut(self, seq: i64) -> None:
         """Read with others, it goes no further than to this seq."""

@@ -32,6 +32,7 @@ from store.opening import Opened, open_store
 from store.options import StoreOptions
 from store.shared_read import SharedRead
 from tests.bench.machine import disk_directory
+from tests.support.stored_messages import AS_STORED, StoredMessage
 
 UUID: Final = bytes(range(16))
 ENVELOPE: Final = b"\x00\x07default\x00\x05key 1"
@@ -137,14 +138,16 @@ class Reading:
         for queue_id, step in zip(queue_ids, steps, strict=True):
             self._complete(queue_id, step)
 
-    def _begin(self, queue_id: int) -> ColdRead:
+    def _begin(self, queue_id: int) -> ColdRead[StoredMessage]:
         first, last = self._next[queue_id], self._last[queue_id]
         started = time.thread_time_ns()
-        step = self.store.begin_read(queue_id, first, last, 4096, self._window)
+        step = self.store.begin_read(
+            queue_id, first, last, 4096, self._window, AS_STORED
+        )
         self._note_loop(started)
         return step
 
-    def _complete(self, queue_id: int, step: ColdRead) -> None:
+    def _complete(self, queue_id: int, step: ColdRead[StoredMessage]) -> None:
         started = time.thread_time_ns()
         result = self.store.complete_read(step)
         self._note_loop(started)
