@@ -3,7 +3,7 @@
     plan     on the loop: which seqs of which segments are live (`cold_store.py`)
     run      on the reader thread: entries, blocks, records, and what they are made of;
              on the loop if all of that is in memory (`run_at_once`)
-    take     back on the loop: the messages (`stored_message.py`)
+    take     back on the loop: what the reader's `MessageMaker` made of the messages
 
 A window ends where its count, its size or the number of blocks it touches does:
 queues that drain together share blocks, and a window that is wider than the cache

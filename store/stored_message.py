@@ -62,7 +62,7 @@ class MessageMaker(Generic[M]):
         enqueued_ms: i64,
         expires_ms: i64,
     ) -> M:
-        """Return it; called where records are read, in the order of the log."""
+        """Return it, not None; called where records are read. Must not raise."""
         raise NotImplementedError
 
 

@@ -15,8 +15,10 @@ and rounds every second by one. But for one of 2.5 ms every second one message i
 waits, so it is five. Where nothing comes, nothing is looked for.
 
 Where hundreds of clients and queues stay, a round finds nothing and stops everybody all
-the same. So there it waits until a part of them has gone, or for a long time: what
-else could be found is a request over HTTP here and there.
+the same. So there it waits until a part as large as a tenth of them has gone: sockets,
+channels (some had queues for replies, or ended by an error) and queues. What else
+there is, a request over HTTP here and there, is found after twenty such pauses, when
+nobody has work, and when memory grows short.
 """
 
 import gc
@@ -28,13 +30,13 @@ from typing import Final, final
 # Young objects as Python does; all objects never.
 THRESHOLDS: Final = (700, 10, 1_000_000)
 PAUSE_SECONDS_MIN: Final = 5.0
-# A round of 5 ms every 5 s, one of 8 ms every 10 s, one of 20 ms every minute, one of
-# 0.3 s every four hours.
+# At most a round of 5 ms every 5 s, one of 8 ms every 10 s, one of 20 ms every minute,
+# one of 0.3 s every four hours.
 LONG_ROUND_SECONDS: Final = 0.02
 LONG_ROUND_PAUSE_SECONDS: Final = 60.0
 ROUNDS_LATELY: Final = 3
-# Beyond so many clients and queues, a part of which must have gone: two hundred of each
-# take 3 ms. If nobody goes, a pause is so many times as long.
+# Of the clients and queues beyond so many (two hundred of each take 3 ms) such a part
+# must have gone. If nobody goes, a pause is so many times as long.
 FEW: Final = 400
 GONE_PART: Final = 10
 UNSEEN_PAUSES: Final = 20
@@ -50,7 +52,7 @@ class GarbageRounds:
         population: Callable[[], tuple[int, int]],
         counts: Callable[[], tuple[int, int, int]] = gc.get_count,
     ) -> None:
-        # How many clients and queues there are, and how many have gone so far.
+        # How many there are that may leave something, and how many have gone so far.
         self._population = population
         self._gone = 0
         self._counts = counts
@@ -87,6 +89,11 @@ class GarbageRounds:
     def hasten(self, now_s: float) -> None:
         """Nobody has work: one that would be due before long is due now."""
         if self.due_s <= now_s + PAUSE_SECONDS_MIN:
+            self.demand(now_s)
+
+    def demand(self, now_s: float) -> None:
+        """One is due now, if anything can be found."""
+        if any(self._counts()[1:]):
             self.due_s = self._late_s = now_s
 
     def make_round(self, now_s: float) -> None:

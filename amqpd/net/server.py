@@ -233,6 +233,8 @@ class Server:
     def _heed_memory(self) -> None:
         resources = self.ticker.resources
         assert resources is not None
+        if resources.is_memory_nearly_short:
+            self.ticker.demand_garbage()
         self.ticker.outputs.has_bursts = not resources.is_memory_nearly_short
         for client in self._members:
             client.fit_reads()

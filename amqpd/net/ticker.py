@@ -72,6 +72,8 @@ class Ticker:
         self.idle_memory = IdleMemory(self._let_go)
         # How many there have been.
         self.turns = 0
+        # How many sockets have been accepted.
+        self.accepted_count = 0
         # None: nobody looks, no alarm ever comes.
         self.resources: ResourceWatch | None = None
         # None: nobody measures the loop.
@@ -104,12 +106,17 @@ class Ticker:
         return self.busy.seconds_max if self.busy is not None else 0.0
 
     def population(self) -> tuple[int, int]:
-        """How many clients and queues there are, and how many have gone so far."""
+        """How many clients and queues there are, and how much has gone so far.
+
+        Gone are sockets, of those who were turned away too, channels and queues.
+        """
         broker = self._broker
+        clients = len(broker.connections)
         queues = sum(len(vhost.queues) for vhost in broker.vhosts.values())
-        connections = broker.connections
-        gone = connections.closed_count + broker.churn.queues_deleted
-        return len(connections) + queues, gone
+        churn = broker.churn
+        gone = self.accepted_count - clients
+        gone += churn.channels_closed + churn.queues_deleted
+        return clients + queues, gone
 
     def now_ms(self) -> int:
         """The time that is handed to everybody else."""
@@ -157,6 +164,10 @@ class Ticker:
         self.idle_memory.on_time(self._loop.time(), self.turns)
         if self.garbage.on_time(self._loop.time()):
             self.wake()
+
+    def demand_garbage(self) -> None:
+        """Memory is short: what the collector can find is to be found soon."""
+        self.garbage.demand(self._loop.time())
 
     def _let_go(self) -> None:
         self.outputs.drop_spare()

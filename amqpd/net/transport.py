@@ -61,6 +61,7 @@ class ClientTransport(asyncio.Protocol):
         members: "set[ClientTransport]",
     ) -> None:
         self._ticker = ticker
+        ticker.accepted_count += 1
         self._make_connection = make_connection
         self._members = members
         self._transport: asyncio.Transport | None = None

@@ -45,3 +45,5 @@ class Worker:
             except RuntimeError:
                 # The loop is closed: the process ends, nobody waits for this any more.
                 return
+            # While it waits for the next one: a step may hold much, and clients.
+            del submitted, step, complete

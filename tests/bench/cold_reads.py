@@ -26,13 +26,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from amqpd.broker.queues.cold_load import ReferenceMaker
+from amqpd.broker.queues.delivery import Reference, ReferenceOwner
 from store.cold_read import ColdRead
 from store.filesystem import OsFileSystem
 from store.opening import Opened, open_store
 from store.options import StoreOptions
 from store.shared_read import SharedRead
 from tests.bench.machine import disk_directory
-from tests.support.stored_messages import AS_STORED, StoredMessage
 
 UUID: Final = bytes(range(16))
 ENVELOPE: Final = b"\x00\x07default\x00\x05key 1"
@@ -104,6 +105,7 @@ class Reading:
         )
         self.store = opened.store
         self._window = window
+        self._maker = ReferenceMaker(ReferenceOwner(), False)
         self._next = dict.fromkeys(ids, 1)
         self._last = {
             queue_id: int(queue.next_seq) - 1
@@ -138,16 +140,16 @@ class Reading:
         for queue_id, step in zip(queue_ids, steps, strict=True):
             self._complete(queue_id, step)
 
-    def _begin(self, queue_id: int) -> ColdRead[StoredMessage]:
+    def _begin(self, queue_id: int) -> ColdRead[Reference]:
         first, last = self._next[queue_id], self._last[queue_id]
         started = time.thread_time_ns()
         step = self.store.begin_read(
-            queue_id, first, last, 4096, self._window, AS_STORED
+            queue_id, first, last, 4096, self._window, self._maker
         )
         self._note_loop(started)
         return step
 
-    def _complete(self, queue_id: int, step: ColdRead[StoredMessage]) -> None:
+    def _complete(self, queue_id: int, step: ColdRead[Reference]) -> None:
         started = time.thread_time_ns()
         result = self.store.complete_read(step)
         self._note_loop(started)

@@ -251,9 +251,20 @@ def test_what_could_not_be_declared_whole_is_deleted(
     assert names_left(server) == []
 
 
+@pytest.fixture
+def heeded_sigint() -> Iterator[None]:
+    """A process that is started now heeds Ctrl-C, wherever the tests were started.
+
+    A shell without job control has what it starts in the background ignore it.
+    """
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_who_is_interrupted_tells_the_figures_and_cleans_up(
-    server: AmqpdServer, number: signal.Signals
+    server: AmqpdServer, number: signal.Signals, heeded_sigint: None
 ) -> None:
     command = [*amqpd_command(), "bench", "--url", server.url, "--seconds", "60"]
     command += ["--rate", "100", "--json", "--verify"]

@@ -87,9 +87,14 @@ def test_what_comes_back_waits(
 
 @pytest.mark.parametrize(
     ("kind", "rejected_waits", "nacked_waits"),
-    [("failed", True, False), ("returned", False, True), ("disabled", False, False)],
+    [
+        ("failed", True, False),
+        ("returned", False, True),
+        ("all", True, True),
+        ("disabled", False, False),
+    ],
 )
-def test_reject_is_failed_and_nack_is_returned(
+def test_reject_is_failed_and_nack_is_returned_and_what_waits_is_not_ready(
     client: RawClient,
     fresh_name: FreshName,
     kind: str,

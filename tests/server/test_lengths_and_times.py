@@ -11,7 +11,7 @@ from pamqp.commands import Basic, Queue
 
 from tests.support.content import short_string
 from tests.support.differences import Expectations
-from tests.support.raw_client import RawClient, channel_closed
+from tests.support.raw_client import Message, RawClient, channel_closed
 from tests.support.waiting import eventually
 from tests.support.wiring import Wiring
 
@@ -162,12 +162,19 @@ def test_without_time_it_is_delivered_at_once_or_never(
 
 def test_what_comes_back_keeps_its_deadline(wiring: Wiring) -> None:
     queue = declare(wiring, {"x-message-ttl": 60})
-    message = None
-    while message is None:
+    taken: list[Message] = []
+
+    def takes() -> bool:
+        """Take one before it expires."""
         wiring.send("", queue, b"x")
         message = wiring.client.get(queue, no_ack=False)
-    assert isinstance(message.method, Basic.GetOk)
-    nack = Basic.Nack(message.method.delivery_tag or 0, False, True)
+        taken.extend([] if message is None else [message])
+        return bool(taken)
+
+    eventually(takes)
+    method = taken[0].method
+    assert isinstance(method, Basic.GetOk)
+    nack = Basic.Nack(method.delivery_tag or 0, False, True)
     wiring.client.send_method(1, nack)
     eventually(lambda: count(wiring, queue) == 0)
 

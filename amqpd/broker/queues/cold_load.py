@@ -146,7 +146,7 @@ class LoadedWindow:
 
     @property
     def stored(self) -> list[Reference]:
-        """What the log has; what it had none of was not asked for."""
+        """What the log has; their facts are still to be recalled (`recall_facts`)."""
         return [] if self._stored is None else self._stored.messages
 
     @property

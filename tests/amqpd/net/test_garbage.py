@@ -68,6 +68,17 @@ def test_a_round_that_would_be_due_before_long_is_hastened_and_no_other() -> Non
     garbage.hasten(101.0)
     assert not garbage.on_time(101.0)
     assert garbage.due_s == 101.5 + PAUSE_SECONDS_MIN
+    garbage.demand(101.0)
+    assert garbage.on_time(101.0)
+
+
+def test_what_finds_nothing_is_not_hastened_for_later() -> None:
+    looks = 0
+    garbage = GarbageRounds(100.0, lambda: (10 * FEW, 0), lambda: (600, looks, 0))
+    garbage.hasten(101.0)
+    garbage.demand(101.0)
+    looks = 1
+    assert not garbage.on_time(110.0)
 
 
 def test_a_full_round_is_due_after_a_while_and_not_again_soon(
@@ -142,13 +153,18 @@ async def test_who_is_counted_are_clients_and_queues(bench: Bench) -> None:
     fatal: list[BaseException] = []
     ticker = Ticker(bench.broker, Clock(), loop, 1.0, fatal.append)
     first, second = bench.connect(), bench.connect()
+    # One more was turned away.
+    ticker.accepted_count = 3
     first.declare("a")
     first.declare("b")
-    assert ticker.population() == (4, 0)
+    assert ticker.population() == (4, 1)
+    # With its socket its channel goes.
     second.connection.lose_socket("gone")
+    assert ticker.population() == (3, 3)
     first.call(1, Queue.Delete(0, "a"), Queue.DeleteOk)
-    assert ticker.population() == (2, 2)
+    assert ticker.population() == (2, 4)
     await ticker.drain()
+    ticker.close()
     assert fatal == []
 
 

@@ -148,9 +148,13 @@ async def test_no_read_is_long_while_memory_is_short(
     client = await StreamClient.open(server.port)
     resources = server.ticker.resources
     assert resources is not None
+    demanded: list[float] = []
+    monkeypatch.setattr(server.ticker.garbage, "demand", demanded.append)
     bench.broker.alarms.set_memory_watermark(ResourceLimit(0))
     await wait_until(lambda: resources.is_memory_short)
     assert not server.ticker.outputs.has_bursts
+    # What the collector can find is memory, too.
+    assert len(demanded) == 1
     sizes.clear()
     client.send(*[publish("nowhere", bytes(1_000))] * 100)
     await wait_until(lambda: sum(sizes) > 100_000)

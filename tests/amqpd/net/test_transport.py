@@ -240,6 +240,7 @@ async def test_little_is_read_at_a_time_while_memory_is_short(
     bench.broker.alarms.memory_total = 1 << 40
     resources.look(0)
     assert opened.transport.max_size == READ_SIZE
+    assert opened.ticker.accepted_count == 1
     bench.broker.alarms.set_memory_watermark(ResourceLimit(0))
     resources.look(LOOK_MS)
     assert opened.transport.max_size == SHORT_READ_SIZE

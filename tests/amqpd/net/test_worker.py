@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import weakref
 
 from amqpd.net.worker import Worker
 from tests.support.waiting import wait_until
@@ -41,6 +42,18 @@ async def test_steps_run_elsewhere_in_order_and_complete_on_the_loop() -> None:
     here = threading.get_ident()
     assert completed == [(0, here), (1, here), (2, here)]
     assert {step.thread for step in steps} - {here, 0}
+    worker.close()
+
+
+async def test_a_step_that_is_over_is_not_kept() -> None:
+    worker = Worker("test", asyncio.get_running_loop())
+    step: NotedStep | None = NotedStep(1)
+    assert step is not None
+    step.is_allowed.set()
+    kept = weakref.ref(step)
+    worker.submit(step, lambda _: None)
+    step = None
+    await wait_until(lambda: kept() is None)
     worker.close()
 
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import pytest
+
 from amqpd.broker.messages.message import RECOVERED
 from amqpd.broker.queues.cold_load import (
     ColdLoad,
     LoadedWindow,
     ReferenceMaker,
+    recall_facts,
 )
 from amqpd.broker.queues.delivery import NOT_PAGED, READ_BACK, Reference, ReferenceOwner
 from amqpd.broker.queues.settled_seqs import SettledSeqs
@@ -113,3 +116,11 @@ def test_a_message_is_what_it_was_when_it_was_published() -> None:
     assert message.content == content_of(b"x", PERSISTENT_PROPERTIES)
     assert message.facts & PERSISTENT
     assert (message.enqueued_ms, message.expires_ms) == (7, 9)
+
+
+@pytest.mark.parametrize("content", [b"", b"\2", b"\2\0\1\0\0\0\x0e"])
+def test_what_no_client_can_have_sent_is_found_out_on_the_loop(content: bytes) -> None:
+    maker = ReferenceMaker(ReferenceOwner(), False)
+    reference = maker.make(1, 0, ADDRESS, content, None, 7, 9)
+    with pytest.raises(IndexError):
+        recall_facts(reference.message)
