@@ -3,7 +3,7 @@
     plan     on the loop: which seqs of which segments are live (`cold_store.py`)
     run      on the reader thread: entries, blocks, records, and what they are made of;
              on the loop if all of that is in memory (`run_at_once`)
-    take     back on the loop: what the reader's `MessageMaker` made of the messages
+    take     back on the loop: the messages (`stored_message.py`)
 
 A window ends where its count, its size or the number of blocks it touches does:
 queues that drain together share blocks, and a window that is wider than the cache
@@ -15,7 +15,7 @@ made again. A record that is not what was written is put into quarantine, its me
 reported, and everything else goes on.
 """
 
-from typing import Generic, final
+from typing import final
 
 from mypy_extensions import i64, mypyc_attr
 
@@ -26,7 +26,7 @@ from store.dead_seqs import DeadSeqs
 from store.filesystem import NotAtHand
 from store.index import LiveSpan
 from store.index_rebuild import IndexRebuild
-from store.stored_message import Lookup, M, MessageMaker, Seeds
+from store.stored_message import Lookup, Seeds, StoredMessage
 
 
 @final
@@ -61,13 +61,12 @@ class PlannedSpan:
 
 
 @final
-class ColdRead(Generic[M]):
+class ColdRead:
     """One window: call `run` once, then hand it to `complete`."""
 
     __slots__ = (
         "_first_seq",
         "_lookup",
-        "_maker",
         "_seeds",
         "bytes_read",
         "damaged",
@@ -94,12 +93,10 @@ class ColdRead(Generic[M]):
         first_seq: i64,
         last_seq: i64,
         room: Room,
-        maker: MessageMaker[M],
     ) -> None:
         self.reader = reader
         self._seeds = seeds
-        self._maker = maker
-        self._lookup = Lookup(seeds, 0, queue_id, maker)
+        self._lookup = Lookup(seeds, 0, queue_id)
         self.room = room
         self._first_seq = first_seq
         # Where the spans end, and with them what this read may know.
@@ -110,7 +107,7 @@ class ColdRead(Generic[M]):
         self.spans: list[PlannedSpan] = []
         # Segments whose files are to be closed first.
         self.forgets: list[int] = []
-        self.messages: list[M] = []
+        self.messages: list[StoredMessage] = []
         self.damaged: list[DamagedMessage] = []
         self.error: Exception | None = None
         self.bytes_read: i64 = 0
@@ -165,9 +162,9 @@ class ColdRead(Generic[M]):
             self.reader.forget(number)
         self.forgets = []
 
-    def lookup_in(self, segment: i64) -> Lookup[M]:
+    def lookup_in(self, segment: i64) -> Lookup:
         """Return how its records are looked up in a segment."""
-        return Lookup(self._seeds, segment, self.queue_id, self._maker)
+        return Lookup(self._seeds, segment, self.queue_id)
 
     def cut(self, seq: i64) -> None:
         """Read with others, it goes no further than to this seq."""

@@ -8,7 +8,7 @@ calls of its own, part by part, so that its content and body are never copied. A
 that fails its check is read once more past the cache before that is believed.
 """
 
-from typing import Final, Generic, cast, final
+from typing import Final, final
 
 from mypy_extensions import i64
 
@@ -21,9 +21,13 @@ from store.segment_index import ENTRY_SIZE, read_seq
 from store.stored_message import (
     CONTENT_SIZE_AT,
     DAMAGED,
+    ENVELOPE_SIZE_AT,
     FLAGS_AT,
     Lookup,
-    M,
+    StoredMessage,
+    body_offset,
+    envelope_offset,
+    is_head,
 )
 
 # Destinations and envelope of a large message are mostly within so many bytes.
@@ -44,7 +48,7 @@ class DamagedMessage:
 
 
 @final
-class ColdRecords(Generic[M]):
+class ColdRecords:
     """Takes what was selected of a span; not all of its blocks need be there."""
 
     __slots__ = (
@@ -63,8 +67,8 @@ class ColdRecords(Generic[M]):
         self,
         reader: ColdReader,
         file: ColdFile,
-        lookup: Lookup[M],
-        messages: list[M],
+        lookup: Lookup,
+        messages: list[StoredMessage],
         damaged: list[DamagedMessage],
     ) -> None:
         self._reader = reader
@@ -147,18 +151,17 @@ class ColdRecords(Generic[M]):
     def _take_large(self, seq: i64, offset: i64, size: i64) -> bool:
         reader = self._reader
         head = reader.read(self._file, _HEAD_SIZE, offset)
-        lookup = self._lookup
-        if not lookup.read_head(head, 0, size):
+        if not is_head(head, 0, size):
             return False
-        content_at = lookup.content_at
+        content_at = envelope_offset(head, 0) + read_u32(head, ENVELOPE_SIZE_AT)
         if content_at > len(head):
             head = reader.read(self._file, content_at, offset)
         content_size = read_u32(head, CONTENT_SIZE_AT)
         content = reader.read(self._file, content_size, offset + content_at)
-        body_at = lookup.body_at
+        body_at = body_offset(head, 0)
         end = size - CHECKSUM_SIZE
         body: bytes | None = None
-        checksum = crc32(head[:content_at], cast(int, lookup.seed(head, 0)))
+        checksum = crc32(head[:content_at], self._lookup.seed(head, 0))
         checksum = crc32(content, checksum)
         if head[FLAGS_AT] & HAS_BODY:
             body = reader.read(self._file, end - body_at, offset + body_at)
@@ -166,10 +169,11 @@ class ColdRecords(Generic[M]):
         tail = reader.read(self._file, CHECKSUM_SIZE, offset + end)
         if len(tail) < CHECKSUM_SIZE or checksum != read_u32(tail, 0):
             return False
-        lane = lookup.lane_at(head, 0, seq)
+        lane = self._lookup.lane_at(head, 0, seq)
         if lane < 0:
             return False
-        self._messages.append(lookup.message(head, 0, seq, lane, content, body))
+        message = self._lookup.message(head, 0, seq, lane, content, body)
+        self._messages.append(message)
         return True
 
     def _take_again(self, seq: i64, offset: i64, size: i64, is_sure: bool) -> bool:

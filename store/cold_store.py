@@ -13,7 +13,7 @@ descriptors be closed, by the next step or by one of its own (`begin_forgetting`
 It does not know queues or what messages are.
 """
 
-from typing import Final, Generic, final
+from typing import Final, final
 
 from mypy_extensions import i64
 
@@ -29,7 +29,7 @@ from store.segment import name_of
 from store.segment_index import ENTRY_SIZE, QueueShare, SegmentIndex
 from store.seq_ranges import Ranges
 from store.statistics import StoreStatistics
-from store.stored_message import M, MessageMaker, Seeds
+from store.stored_message import Seeds, StoredMessage
 
 # No window takes more, whatever is asked for: what is done for each message without a
 # system call in between must end soon.
@@ -51,7 +51,7 @@ _IN_PLACE_DESCRIPTORS: Final = 16
 
 
 @final
-class ReadResult(Generic[M]):
+class ReadResult:
     """What a cold read found.
 
     `messages` and `damaged` are all that is live from the first seq asked for to
@@ -64,7 +64,7 @@ class ReadResult(Generic[M]):
 
     def __init__(
         self,
-        messages: list[M],
+        messages: list[StoredMessage],
         next_seq: i64,
         is_end: bool,
         damaged: list[DamagedMessage],
@@ -143,9 +143,8 @@ class ColdStore:
         size_max: i64,
         unwritten: list[SegmentIndex],
         is_in_place: bool,
-        maker: MessageMaker[M],
         ranges: Ranges | None = None,
-    ) -> ColdRead[M]:
+    ) -> ColdRead:
         """Plan to read what is live in a range of seqs, at most so much of it.
 
         `unwritten` are the segments whose index files are not on the disk yet. With
@@ -159,7 +158,6 @@ class ColdStore:
             first_seq,
             last_seq,
             Room(count, max(1, size_max), self._blocks_max),
-            maker,
         )
         queue = self._index.queues.get(int(queue_id))
         spans: list[LiveSpan] = []
@@ -179,7 +177,7 @@ class ColdStore:
 
     def _plan(
         self,
-        step: ColdRead[M],
+        step: ColdRead,
         spans: list[LiveSpan],
         count: i64,
         unwritten: list[SegmentIndex],
@@ -219,7 +217,7 @@ class ColdStore:
             self._paths[key] = path
         return path
 
-    def complete(self, step: ColdRead[M]) -> ReadResult[M]:
+    def complete(self, step: ColdRead) -> ReadResult:
         """Return what a step found that has run."""
         self._statistics.cold_loads += 1
         self._statistics.cold_bytes += step.bytes_read
@@ -266,12 +264,11 @@ class ColdStore:
         self._in_place.forget(number)
         self._forgets.append(number)
 
-    def begin_forgetting(self) -> ColdRead[None] | None:
+    def begin_forgetting(self) -> ColdRead | None:
         """Return a step that closes what is to be forgotten, if there is anything."""
         if not self._forgets:
             return None
-        nothing: MessageMaker[None] = MessageMaker()
-        step = ColdRead(self._reader, self._seeds, 0, 0, -1, Room(0, 0, 0), nothing)
+        step = ColdRead(self._reader, self._seeds, 0, 0, -1, Room(0, 0, 0))
         step.forgets = self._forgets
         self._forgets = []
         return step

@@ -28,7 +28,6 @@ from store.segment_index import SegmentIndex, index_path
 from store.segment_set import LogWrite, SegmentSet
 from store.seq_ranges import Ranges
 from store.statistics import StoreStatistics
-from store.stored_message import M, MessageMaker
 from store.sync_step import Batch, Move, lose, note_written, tell_lost, undo_moves
 from store.sync_step import SyncStep as SyncStep  # a part of the face
 from store.syncer import SyncResult, Waiters, divide
@@ -221,10 +220,9 @@ class MessageStore(Generic[T]):
         last_seq: i64,
         count_max: i64,
         size_max: i64,
-        maker: MessageMaker[M],
         is_in_place: bool = False,
         ranges: Ranges | None = None,
-    ) -> ColdRead[M]:
+    ) -> ColdRead:
         """Plan to read what is live between two seqs, at most so many and so much.
 
         `run` it on the reader thread; a read in place is run on the loop. With `ranges`
@@ -238,13 +236,12 @@ class MessageStore(Generic[T]):
             size_max,
             [*self._sealed, self._segment_index],
             is_in_place,
-            maker,
             ranges,
         )
         step.epoch = self.maintenance.read_begun()
         return step
 
-    def complete_read(self, step: ColdRead[M]) -> ReadResult[M]:
+    def complete_read(self, step: ColdRead) -> ReadResult:
         """Return the messages that a read found.
 
         What is damaged is settled: it is in quarantine, and no queue waits for it. If

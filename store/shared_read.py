@@ -19,7 +19,7 @@ slice of less than a millisecond between two of which others may have the interp
 It does not know queues beyond their ids.
 """
 
-from typing import Final, Generic, final
+from typing import Final, final
 
 from librt.strings import BytesWriter, read_i64_be, write_i32_be, write_i64_be
 from mypy_extensions import i32, i64, mypyc_attr
@@ -30,7 +30,7 @@ from store.cold_read import ColdRead, PlannedSpan
 from store.cold_reader import ColdFile
 from store.record import read_u32, signed32
 from store.segment_index import ENTRY_SIZE, read_seq
-from store.stored_message import Lookup, M
+from store.stored_message import Lookup
 
 # Messages that are selected in one slice, and one more window.
 _SELECTED_MAX: Final = 2_000
@@ -92,18 +92,18 @@ class SharedSegment:
 
 
 @final
-class Share(Generic[M]):
+class Share:
     """One read's part in one segment."""
 
     __slots__ = ("lookup", "read")
 
-    def __init__(self, read: ColdRead[M], lookup: Lookup[M]) -> None:
+    def __init__(self, read: ColdRead, lookup: Lookup) -> None:
         self.read = read
         self.lookup = lookup
 
 
 @final
-class SharedRead(Generic[M]):
+class SharedRead:
     """Runs reads of one log together: call `advance` until it returns False."""
 
     __slots__ = (
@@ -117,7 +117,7 @@ class SharedRead(Generic[M]):
         "_shares",
     )
 
-    def __init__(self, reads: list[ColdRead[M]]) -> None:
+    def __init__(self, reads: list[ColdRead]) -> None:
         """Begin to run reads, at least one, that go through the same reader."""
         self._reader = reads[0].reader
         self._reads = reads
@@ -125,10 +125,10 @@ class SharedRead(Generic[M]):
         # Of what is done in one slice.
         self._count: i64 = 0
         self._segments: dict[int, SharedSegment] = {}
-        self._shares: list[Share[M]] = []
+        self._shares: list[Share] = []
         # Stretches that are still to be read, the first one last.
         self._line: list[tuple[ColdFile, Stretch]] = []
-        self._alone: list[ColdRead[M]] = []
+        self._alone: list[ColdRead] = []
 
     def advance(self) -> bool:
         """Read some more; return whether there is more. Blocks, raises nothing."""
@@ -159,7 +159,7 @@ class SharedRead(Generic[M]):
             except Exception:  # noqa: BLE001 - on its own, the read says what it is
                 read.cut(read.next_seq)
 
-    def _select(self, read: ColdRead[M]) -> None:
+    def _select(self, read: ColdRead) -> None:
         """Find where a window lies; what it will have read is what it has by then."""
         room = read.room.copy()
         for span in read.spans:
@@ -197,7 +197,7 @@ class SharedRead(Generic[M]):
 
     def _want(
         self,
-        read: ColdRead[M],
+        read: ColdRead,
         span: PlannedSpan,
         segment: SharedSegment,
         taken: bytes,
@@ -262,7 +262,7 @@ class SharedRead(Generic[M]):
 
     def _take(
         self,
-        share: Share[M],
+        share: Share,
         file: ColdFile,
         stretch: Stretch,
         seq: i64,

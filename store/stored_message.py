@@ -8,12 +8,11 @@ one copy of them, and the block need not stay. An envelope like the one before i
 one.
 
 A record is checked for its checksum, for parts that fit its length, and for being
-what it is looked up as: a message of this queue with this seq. What is made of it then
-is for whoever reads to say (`MessageMaker`).
+what it is looked up as: a message of this queue with this seq.
 """
 
 from collections.abc import Callable
-from typing import Final, Generic, TypeVar, cast, final
+from typing import Final, final
 
 from librt.strings import read_i16_be, read_i64_be
 from mypy_extensions import i64, mypyc_attr
@@ -45,14 +44,22 @@ _SEEDS_MAX: Final = 4096
 _U16: Final = 0xFFFF
 
 
-M = TypeVar("M")
+@final
+@mypyc_attr(acyclic=True)
+class StoredMessage:
+    """A message of one queue that was read back."""
 
+    __slots__ = (
+        "body",
+        "content",
+        "enqueued_ms",
+        "envelope",
+        "expires_ms",
+        "lane",
+        "seq",
+    )
 
-@mypyc_attr(allow_interpreted_subclasses=True)
-class MessageMaker(Generic[M]):
-    """Makes of a message that was read back what its reader wants to have."""
-
-    def make(
+    def __init__(
         self,
         seq: i64,
         lane: i64,
@@ -61,9 +68,14 @@ class MessageMaker(Generic[M]):
         body: bytes | None,
         enqueued_ms: i64,
         expires_ms: i64,
-    ) -> M:
-        """Return it, not None; called where records are read. Must not raise."""
-        raise NotImplementedError
+    ) -> None:
+        self.seq = seq
+        self.lane = lane
+        self.envelope = envelope
+        self.content = content
+        self.body = body
+        self.enqueued_ms = enqueued_ms
+        self.expires_ms = expires_ms
 
 
 @final
@@ -77,14 +89,11 @@ class Seeds:
 
     def __init__(self) -> None:
         self._key: i64 = -1
-        self._seed: object = 0
-        self._known: dict[int, object] = {}
+        self._seed: int = 0
+        self._known: dict[int, int] = {}
 
-    def of(self, segment: i64, batch: i64) -> object:
-        """Return the seed of a batch, of which the low half of its number is given.
-
-        It is an int, to be handed on as it is.
-        """
+    def of(self, segment: i64, batch: i64) -> int:
+        """Return the seed of a batch, of which the low half of its number is given."""
         key = (segment << 32) | batch
         if key == self._key:
             return self._seed
@@ -100,56 +109,42 @@ class Seeds:
 
 
 @final
-class Lookup(Generic[M]):
-    """Records of one segment, looked up for one queue.
-
-    Of the record whose head was read last it knows where its parts begin, from the
-    start of the record.
-    """
+class Lookup:
+    """Records of one segment, looked up for one queue."""
 
     __slots__ = (
         "_checksum_of",
         "_envelope",
-        "_envelope_size",
-        "_maker",
         "_queue_id",
         "_seeds",
         "_segment",
-        "body_at",
-        "content_at",
         "destination_count",
         "wrong",
     )
 
-    def __init__(
-        self, seeds: Seeds, segment: i64, queue_id: i64, maker: MessageMaker[M]
-    ) -> None:
-        # Found here faster than among the names of the module; what it returns is
-        # handed on as the object that it is.
-        self._checksum_of: Callable[[bytes, object], object] = cast(
-            "Callable[[bytes, object], object]", crc32
-        )
+    def __init__(self, seeds: Seeds, segment: i64, queue_id: i64) -> None:
+        # Found here faster than among the names of the module.
+        self._checksum_of: Callable[[bytes, int], int] = crc32
         self._seeds = seeds
         self._segment = segment
         self._queue_id = queue_id
-        self._maker = maker
         # Of the message before.
         self._envelope = b""
-        self._envelope_size: i64 = 0
+        # Of the record that was looked at last: how many destinations it has, and what
+        # is wrong with it if it is not what was looked up.
         self.destination_count: i64 = 1
-        self.content_at: i64 = 0
-        self.body_at: i64 = 0
-        # What is wrong with a record if it is not what was looked up.
         self.wrong: i64 = DAMAGED
 
-    def find(self, data: bytes, start: i64, size: i64, seq: i64) -> M | None:
+    def find(
+        self, data: bytes, start: i64, size: i64, seq: i64
+    ) -> StoredMessage | None:
         """Return the message of a record; None: it is not what was written there."""
         self.wrong = DAMAGED
-        if not self.read_head(data, start, size) or start + size > len(data):
+        if not is_head(data, start, size) or start + size > len(data):
             return None
         end = start + size - CHECKSUM_SIZE
-        content_at = start + self.content_at
-        body_at = start + self.body_at
+        body_at = start + body_offset(data, start)
+        content_at = body_at - read_u32(data, start + CONTENT_SIZE_AT)
         content = data[content_at:body_at]
         has_body = data[start + FLAGS_AT] & record.HAS_BODY != 0
         body = data[body_at:end] if has_body else None
@@ -161,35 +156,13 @@ class Lookup(Generic[M]):
             found = self._checksum_of(content, found)
             if body is not None:
                 found = self._checksum_of(body, found)
-        if cast(int, found) != read_u32(data, end):
+        if found != read_u32(data, end):
             return None
         lane = self.lane_at(data, start, seq)
         if lane < 0:
             self.wrong = ANOTHER
             return None
         return self.message(data, start, seq, lane, content, body)
-
-    def read_head(self, data: bytes, start: i64, size: i64) -> bool:
-        """Say whether a message record of this size can begin there; see its parts.
-
-        Of the record, the part before the destinations must be in `data`.
-        """
-        if start + DESTINATIONS_AT > len(data) or size < record.MESSAGE_OVERHEAD:
-            return False
-        if read_u32(data, start) != size or data[start + TYPE_AT] != record.MESSAGE:
-            return False
-        self.destination_count = read_u32(data, start + COUNT_AT)
-        self._envelope_size = read_u32(data, start + ENVELOPE_SIZE_AT)
-        self.content_at = (
-            DESTINATIONS_AT
-            + self.destination_count * DESTINATION_SIZE
-            + self._envelope_size
-        )
-        self.body_at = self.content_at + read_u32(data, start + CONTENT_SIZE_AT)
-        end = size - CHECKSUM_SIZE
-        if self.body_at > end or data[start + VERSION_AT] != record.VERSION:
-            return False
-        return self.body_at == end or data[start + FLAGS_AT] & record.HAS_BODY != 0
 
     def message(
         self,
@@ -199,18 +172,18 @@ class Lookup(Generic[M]):
         lane: i64,
         content: bytes,
         body: bytes | None,
-    ) -> M:
+    ) -> StoredMessage:
         """Return the message of a sound record, whose large parts were cut out.
 
-        Its head was read last; all that stands before the content must be in `data`.
+        Of the record, all that stands before the content must be in `data`.
         """
-        content_at = start + self.content_at
-        envelope = data[content_at - self._envelope_size : content_at]
+        at = start + envelope_offset(data, start)
+        envelope = data[at : at + read_u32(data, start + ENVELOPE_SIZE_AT)]
         if envelope == self._envelope:
             envelope = self._envelope
         else:
             self._envelope = envelope
-        return self._maker.make(
+        return StoredMessage(
             seq,
             lane,
             envelope,
@@ -220,15 +193,13 @@ class Lookup(Generic[M]):
             read_i64_be(data, start + EXPIRES_AT),
         )
 
-    def seed(self, data: bytes, start: i64) -> object:
-        """Return the int that the checksum of the record starts with."""
+    def seed(self, data: bytes, start: i64) -> int:
+        """Return what the checksum of the record starts with."""
         return self._seeds.of(self._segment, read_u32(data, start + BATCH_AT))
 
     def lane_at(self, data: bytes, start: i64, seq: i64) -> i64:
-        """Return the lane in which a message goes to the queue with this seq.
-
-        Its head was read last.
-        """
+        """Return the lane in which a message goes to the queue with this seq."""
+        self.destination_count = read_u32(data, start + COUNT_AT)
         at = start + DESTINATIONS_AT
         end = at + self.destination_count * DESTINATION_SIZE
         while at < end:
@@ -237,3 +208,33 @@ class Lookup(Generic[M]):
                 return i64(read_i16_be(data, at + 12)) & _U16
             at += DESTINATION_SIZE
         return ANOTHER
+
+
+def is_head(data: bytes, start: i64, size: i64) -> bool:
+    """Say whether a message record of this size can begin there.
+
+    Of the record, the part before the destinations must be in `data`.
+    """
+    if start + DESTINATIONS_AT > len(data) or size < record.MESSAGE_OVERHEAD:
+        return False
+    if read_u32(data, start) != size or data[start + TYPE_AT] != record.MESSAGE:
+        return False
+    body_at = body_offset(data, start)
+    end = size - CHECKSUM_SIZE
+    if body_at > end or data[start + VERSION_AT] != record.VERSION:
+        return False
+    return body_at == end or data[start + FLAGS_AT] & record.HAS_BODY != 0
+
+
+def envelope_offset(data: bytes, start: i64) -> i64:
+    """Return where the envelope begins, from the start of the record."""
+    return DESTINATIONS_AT + read_u32(data, start + COUNT_AT) * DESTINATION_SIZE
+
+
+def body_offset(data: bytes, start: i64) -> i64:
+    """Return where the content ends, from the start of the record."""
+    return (
+        envelope_offset(data, start)
+        + read_u32(data, start + ENVELOPE_SIZE_AT)
+        + read_u32(data, start + CONTENT_SIZE_AT)
+    )

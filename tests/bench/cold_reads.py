@@ -26,8 +26,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from amqpd.broker.queues.cold_load import ReferenceMaker
-from amqpd.broker.queues.delivery import Reference, ReferenceOwner
 from store.cold_read import ColdRead
 from store.filesystem import OsFileSystem
 from store.opening import Opened, open_store
@@ -105,7 +103,6 @@ class Reading:
         )
         self.store = opened.store
         self._window = window
-        self._maker = ReferenceMaker(ReferenceOwner(), False)
         self._next = dict.fromkeys(ids, 1)
         self._last = {
             queue_id: int(queue.next_seq) - 1
@@ -140,16 +137,14 @@ class Reading:
         for queue_id, step in zip(queue_ids, steps, strict=True):
             self._complete(queue_id, step)
 
-    def _begin(self, queue_id: int) -> ColdRead[Reference]:
+    def _begin(self, queue_id: int) -> ColdRead:
         first, last = self._next[queue_id], self._last[queue_id]
         started = time.thread_time_ns()
-        step = self.store.begin_read(
-            queue_id, first, last, 4096, self._window, self._maker
-        )
+        step = self.store.begin_read(queue_id, first, last, 4096, self._window)
         self._note_loop(started)
         return step
 
-    def _complete(self, queue_id: int, step: ColdRead[Reference]) -> None:
+    def _complete(self, queue_id: int, step: ColdRead) -> None:
         started = time.thread_time_ns()
         result = self.store.complete_read(step)
         self._note_loop(started)

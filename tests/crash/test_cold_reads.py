@@ -18,7 +18,6 @@ from store.segment_index import index_path
 from tests.support.cold_log import QUARANTINE, ColdLog, seqs_of
 from tests.support.memory_filesystem import Fault, MemoryFileSystem, PowerCut
 from tests.support.store_driver import StoreDriver
-from tests.support.stored_messages import AS_STORED, StoredMessage
 
 IS_FULL: Final = os.environ.get("AMQPD_FULL") == "1"
 SEED: Final = int(os.environ.get("AMQPD_SEED", "20251"))
@@ -144,9 +143,7 @@ def test_damage_anywhere_in_an_index_costs_no_message(
     say(capsys, f"damaged bytes of indexes: {count}")
 
 
-def read_past_damage(
-    log: ColdLog, queue_id: int, window: int
-) -> ReadResult[StoredMessage]:
+def read_past_damage(log: ColdLog, queue_id: int, window: int) -> ReadResult:
     """Read a queue to its end; return all of it as one result."""
     whole = log.read(queue_id, count=window)
     while not whole.is_end:
@@ -268,8 +265,7 @@ def read_somewhere(driver: StoreDriver, queue_id: int, rng: random.Random) -> No
         for (owner, seq), entry in driver.entries.items()
         if owner == queue_id and entry.is_settled
     }
-    last = cold[-1][1]
-    step = driver.store.begin_read(queue_id, first, last, 6, 3000, AS_STORED)
+    step = driver.store.begin_read(queue_id, first, cold[-1][1], 6, 3000)
     for _ in range(rng.choice((0, 0, 3, 30))):
         driver.now_ms += 100
         driver.maintain()

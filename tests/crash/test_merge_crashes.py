@@ -20,7 +20,6 @@ from store.cold_read import ColdRead
 from store.options import StoreOptions
 from tests.support.memory_filesystem import Fault, MemoryFileSystem, PowerCut
 from tests.support.store_driver import LOG, StoreDriver
-from tests.support.stored_messages import AS_STORED, StoredMessage
 
 IS_FULL: Final = os.environ.get("AMQPD_FULL") == "1"
 SEED: Final = int(os.environ.get("AMQPD_SEED", "20253"))
@@ -49,7 +48,7 @@ class Workload:
         self.merges = 0
         self.removed = 0
         self.checkpoints = 0
-        self.reads: list[ColdRead[StoredMessage]] = []
+        self.reads: list[ColdRead] = []
 
     def run(self, rounds: int = ROUNDS) -> None:
         """Write, settle and look after the log, in turn and at the same time."""
@@ -117,7 +116,7 @@ class Workload:
             first = driver.cold(queue_id)[0][1]
             last = driver.cold(queue_id)[-1][1]
             self.reads.append(
-                driver.store.begin_read(queue_id, first, last, 50, 20_000, AS_STORED)
+                driver.store.begin_read(queue_id, first, last, 50, 20_000)
             )
 
     def _end_reads(self) -> None:

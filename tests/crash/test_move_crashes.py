@@ -17,7 +17,6 @@ from store.opening import Opened, open_store
 from store.options import StoreOptions
 from tests.support.memory_filesystem import Fault, MemoryFileSystem, PowerCut
 from tests.support.store_driver import DIRECTORY, UUID
-from tests.support.stored_messages import AS_STORED
 
 OPTIONS: Final = StoreOptions(
     segment_size=2048, reserve_probe_ms=100, checkpoint_ms=200, checkpoint_seals=4
@@ -56,7 +55,7 @@ class Mover:
     def _read(self, queue_id: int, last: int) -> None:
         first = 1
         while first <= last:
-            step = self.store.begin_read(queue_id, first, last, 100, 1 << 20, AS_STORED)
+            step = self.store.begin_read(queue_id, first, last, 100, 1 << 20)
             step.run()
             result = self.store.complete_read(step)
             assert result.error is None and not result.damaged

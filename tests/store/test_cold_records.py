@@ -8,10 +8,9 @@ from store.cold_cache import BLOCK_SIZE
 from store.cold_entries import Room, Selection
 from store.cold_reader import ColdReader
 from store.cold_records import ColdRecords, DamagedMessage
-from store.stored_message import Lookup, Seeds
+from store.stored_message import Lookup, Seeds, StoredMessage
 from tests.support.cold_log import QUARANTINE, UUID, ColdLog, dead_of, seqs_of
 from tests.support.memory_filesystem import Fault
-from tests.support.stored_messages import AS_STORED, StoredMessage
 
 
 class Taking:
@@ -26,7 +25,7 @@ class Taking:
         self.records = ColdRecords(
             self.reader,
             self.file,
-            Lookup(Seeds(), 1, 1, AS_STORED),
+            Lookup(Seeds(), 1, 1),
             self.messages,
             self.damaged,
         )
@@ -118,9 +117,8 @@ def test_a_large_record_with_a_long_envelope_is_read_in_parts(log: ColdLog) -> N
 def test_a_large_record_of_another_queue_is_not_taken(log: ColdLog) -> None:
     taking = Taking(log)
     other = Taking(log)
-    lookup = Lookup(Seeds(), 1, 2, AS_STORED)
     taking.records = ColdRecords(
-        other.reader, other.file, lookup, other.messages, other.damaged
+        other.reader, other.file, Lookup(Seeds(), 1, 2), other.messages, other.damaged
     )
     assert not taking.run(14, 14, is_sure=False)
     assert taking.records.is_astray

@@ -8,7 +8,6 @@ from store.options import StoreOptions
 from store.syncer import SyncResult
 from tests.support.memory_filesystem import Fault, MemoryFileSystem
 from tests.support.store_driver import LOG, StoreDriver
-from tests.support.stored_messages import AS_STORED
 
 
 def opened(capacity: int = 1 << 40) -> StoreDriver:
@@ -207,7 +206,7 @@ def test_a_damaged_message_is_settled_once_it_is_in_quarantine() -> None:
     path = f"{LOG}/{name}"
     content = bytes(driver.filesystem.content(path))
     driver.filesystem.damage(path, content.index(b"2:xxx"))
-    step = driver.store.begin_read(1, 1, 3, 5, 2000, AS_STORED)
+    step = driver.store.begin_read(1, 1, 3, 5, 2000)
     step.run()
     result = driver.store.complete_read(step)
     assert [message.seq for message in result.messages] == [1, 3]

@@ -11,8 +11,8 @@ from store.cold_read import ColdRead
 from store.cold_store import ReadResult
 from store.seq_ranges import ranges_of
 from store.shared_read import SharedRead
+from store.stored_message import StoredMessage
 from tests.support.cold_log import QUARANTINE, ColdLog, seqs_of
-from tests.support.stored_messages import StoredMessage
 
 CREDIT = 64 * 1024 * 1024
 
@@ -31,18 +31,14 @@ def fill(log: ColdLog, queues: Sequence[int], count: int, size: int = 100) -> No
     log.write()
 
 
-def run(
-    log: ColdLog, reads: list[ColdRead[StoredMessage]]
-) -> list[ReadResult[StoredMessage]]:
+def run(log: ColdLog, reads: list[ColdRead]) -> list[ReadResult]:
     shared = SharedRead(reads)
     while shared.advance():
         pass
     return [log.cold.complete(read) for read in reads]
 
 
-def read(
-    log: ColdLog, queues: Sequence[int], count: int = 1 << 20
-) -> list[ReadResult[StoredMessage]]:
+def read(log: ColdLog, queues: Sequence[int], count: int = 1 << 20) -> list[ReadResult]:
     return run(log, [log.begin(queue_id, count=count) for queue_id in queues])
 
 

@@ -15,8 +15,11 @@ from store.stored_message import (
     TYPE_AT,
     Lookup,
     Seeds,
+    StoredMessage,
+    body_offset,
+    envelope_offset,
+    is_head,
 )
-from tests.support.stored_messages import AS_STORED, StoredMessage
 
 SEGMENT = 3
 BATCH = 17
@@ -38,14 +41,14 @@ def record_of(
     return data[: read_u32(data, 0)]
 
 
-def lookup(queue_id: int = 7, segment: int = SEGMENT) -> Lookup[StoredMessage]:
-    return Lookup(Seeds(), segment, queue_id, AS_STORED)
+def lookup(queue_id: int = 7, segment: int = SEGMENT) -> Lookup:
+    return Lookup(Seeds(), segment, queue_id)
 
 
 # -- checks
 
 
-def wrong(found: Lookup[StoredMessage], data: bytes, size: int, seq: int = 40) -> int:
+def wrong(found: Lookup, data: bytes, size: int, seq: int = 40) -> int:
     assert found.find(data, 0, size, seq) is None
     return int(found.wrong)
 
@@ -143,18 +146,15 @@ def test_a_head_must_fit_its_record(
     write: Callable[[bytes], bytes], body: bytes | None
 ) -> None:
     data = record_of(body=body)
-    assert lookup().read_head(data, 0, len(data))
-    assert not lookup().read_head(write(data), 0, len(data))
+    assert is_head(data, 0, len(data))
+    assert not is_head(write(data), 0, len(data))
 
 
 def test_with_a_body_a_content_may_end_before_the_record() -> None:
     data = record_of(b"content", b"body")
-    found = lookup()
-    assert found.read_head(data, 0, len(data))
-    assert data[found.body_at :].startswith(b"body")
-    assert data[found.content_at : found.body_at] == b"content"
-    assert data[: found.content_at].endswith(ENVELOPE)
-    assert found.destination_count == 1
+    assert is_head(data, 0, len(data))
+    assert data[body_offset(data, 0) :].startswith(b"body")
+    assert data[envelope_offset(data, 0) :].startswith(ENVELOPE)
 
 
 def test_seeds_are_remembered_and_right() -> None:
@@ -189,9 +189,13 @@ def test_an_envelope_like_the_one_before_is_that_one() -> None:
 
 def test_a_message_whose_parts_were_read_alone_has_its_head() -> None:
     head = record_of(b"ignored")
-    found = lookup()
-    assert found.read_head(head, 0, len(head))
-    apart = found.message(head, 0, 6, 1, b"content", b"body")
+    lookup = Lookup(Seeds(), SEGMENT, 7)
+    apart = lookup.message(head, 0, 6, 1, b"content", b"body")
     assert (apart.seq, apart.lane, apart.envelope) == (6, 1, ENVELOPE)
     assert (apart.content, apart.body) == (b"content", b"body")
     assert (apart.enqueued_ms, apart.expires_ms) == (11, 22)
+
+
+def test_a_message_keeps_what_it_is_made_of() -> None:
+    message = StoredMessage(1, 2, b"e", b"c", None, 3, 4)
+    assert (message.seq, message.lane, message.body) == (1, 2, None)

@@ -20,8 +20,8 @@ from store.segment import HEADER_SIZE, Segment, name_of
 from store.segment_index import SegmentIndex, index_path, write_deadline, write_entry
 from store.seq_ranges import Ranges
 from store.statistics import StoreStatistics
+from store.stored_message import StoredMessage
 from tests.support.memory_filesystem import MemoryFileSystem
-from tests.support.stored_messages import AS_STORED, StoredMessage
 
 UUID: Final = b"0123456789abcdef"
 LOG: Final = "/data/log"
@@ -212,17 +212,9 @@ class ColdLog:
         size: int = 1 << 40,
         is_in_place: bool = False,
         ranges: Ranges | None = None,
-    ) -> ColdRead[StoredMessage]:
+    ) -> ColdRead:
         return self.cold.begin(
-            queue_id,
-            first,
-            last,
-            count,
-            size,
-            self.unwritten,
-            is_in_place,
-            AS_STORED,
-            ranges,
+            queue_id, first, last, count, size, self.unwritten, is_in_place, ranges
         )
 
     def read(
@@ -234,7 +226,7 @@ class ColdLog:
         size: int = 1 << 40,
         is_in_place: bool = False,
         ranges: Ranges | None = None,
-    ) -> ReadResult[StoredMessage]:
+    ) -> ReadResult:
         """Read one window."""
         step = self.begin(queue_id, first, last, count, size, is_in_place, ranges)
         step.run()

@@ -13,10 +13,10 @@ from typing import Final
 from store.opening import Opened, open_store
 from store.options import StoreOptions
 from store.replay import RecoveredQueue
+from store.stored_message import StoredMessage
 from store.sync_step import SyncStep
 from store.syncer import SyncResult
 from tests.support.memory_filesystem import MemoryFileSystem
-from tests.support.stored_messages import AS_STORED, StoredMessage
 
 UUID: Final = b"0123456789abcdef"
 DIRECTORY: Final = "/data"
@@ -173,7 +173,7 @@ class StoreDriver:
         """Read messages back in windows, as a queue does whose head is cold."""
         found: list[StoredMessage] = []
         while first <= last:
-            step = self.store.begin_read(queue_id, first, last, 5, 2000, AS_STORED)
+            step = self.store.begin_read(queue_id, first, last, 5, 2000)
             step.run()
             result = self.store.complete_read(step)
             assert result.error is None, result.error

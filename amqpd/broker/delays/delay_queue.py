@@ -23,13 +23,8 @@ from amqpd.broker.catalogue.catalogue import waiting_room_name
 from amqpd.broker.delays.delayed_messages import DelayedMessages
 from amqpd.broker.delays.due_times import NONE_DUE, DueTimes
 from amqpd.broker.messages.delay import due_ms_of
-from amqpd.broker.messages.message import Message
-from amqpd.broker.queues.cold_load import (
-    ColdLoad,
-    LoadedWindow,
-    ReferenceMaker,
-    recall_facts,
-)
+from amqpd.broker.messages.message import RECOVERED, Message
+from amqpd.broker.queues.cold_load import ColdLoad, LoadedWindow, message_of
 from amqpd.broker.queues.delivery import Reference
 from amqpd.broker.queues.dispatch import Dispatch
 from amqpd.broker.queues.pager import IS_READ, PAGE_UNITS, Pager
@@ -39,6 +34,7 @@ from amqpd.broker.timers import NEVER_MS, Clock, Ringing, Timers
 from store.cold_read import ColdRead
 from store.replay import RecoveredQueue
 from store.seq_ranges import ranges_of
+from store.stored_message import StoredMessage
 
 logger = logging.getLogger("amqpd.exchange")
 
@@ -372,26 +368,21 @@ class DelayQueue(Queue, Ringing):
             READ_SIZE,
         )
 
-    def _read(
-        self, log_id: i64, seqs: list[int], is_paged: bool
-    ) -> ColdRead[Reference] | None:
+    def _read(self, log_id: i64, seqs: list[int], is_paged: bool) -> ColdRead | None:
         log = self._pager.paging if is_paged else self._pager.store
         if not seqs or log is None:
             return None
         seqs.sort()
-        first, last, ranges = seqs[0], seqs[-1], ranges_of(seqs)
-        maker = ReferenceMaker(self, is_paged)
         return log.begin_read(
-            log_id, first, last, READ_MAX, READ_SIZE, maker, False, ranges
+            log_id, seqs[0], seqs[-1], READ_MAX, READ_SIZE, False, ranges_of(seqs)
         )
 
     def _plan_scan(self) -> ColdLoad:
-        first, last = self._scan_first, self._scan_last
-        maker = ReferenceMaker(self, False)
+        last = self._scan_last
         read = self._pager.store.begin_read(
-            self.id, first, last, READ_MAX, READ_SIZE, maker
+            self.id, self._scan_first, last, READ_MAX, READ_SIZE
         )
-        return ColdLoad(self, 0, first, last, read, None, READ_SIZE)
+        return ColdLoad(self, 0, self._scan_first, last, read, None, READ_SIZE)
 
     def complete_load(self, load: ColdLoad, found: LoadedWindow) -> bool:
         """Send on what was read and is due; return False if nothing could be read."""
@@ -402,7 +393,7 @@ class DelayQueue(Queue, Ringing):
             self._line_up_again()
             return False
         if self._reading:
-            references = found.references(_NO_HOLES, 0, _NONE_RETURNED)
+            references = found.references(self, _NO_HOLES, 0, _NONE_RETURNED)
             self._take_due(references, found.next_first)
         else:
             self._take_scanned(found.stored, found.next_first)
@@ -434,19 +425,19 @@ class DelayQueue(Queue, Ringing):
                 self.delayed_count -= 1
         self._ring_at(self._timers.now_ms)
 
-    def _take_scanned(self, references: list[Reference], next_first: i64) -> None:
+    def _take_scanned(self, entries: list[StoredMessage], next_first: i64) -> None:
         now_ms = self._timers.now_ms
-        for reference in references:
+        for entry in entries:
             # Each once, whatever may be raised: the next scan begins behind it.
-            self._scan_first = reference.seq + 1
+            self._scan_first = entry.seq + 1
             self._unscanned_count -= 1
-            message = reference.message
-            due_ms = due_ms_of(message.content, message.enqueued_ms)
+            due_ms = due_ms_of(entry.content, entry.enqueued_ms)
             if due_ms <= now_ms:
-                recall_facts(message)
-                self._send(reference, now_ms)
+                message = message_of(entry)
+                message.number = RECOVERED
+                self._send(Reference(self, message, entry.seq), now_ms)
             else:
-                self._plan(due_ms, reference.seq, True)
+                self._plan(due_ms, entry.seq, True)
         self._scan_first = next_first
         if self._scan_first > self._scan_last and self._unscanned_count:
             logger.error(

@@ -65,8 +65,7 @@ class Message:
         self.expires_ms: i64 = 0
         # The log's number for it, once a durable queue has taken it.
         self.number: i64 = NOT_STORED
-        # Less than a head is no content of any client's, but may be in a log.
-        self.channel: i64 = read_u16(content, 1) if len(content) > 2 else 0
+        self.channel: i64 = read_u16(content, 1)
         # What it weighs in memory and on the wire, in octets.
         self.size: i64 = len(content) if body is None else len(content) + len(body)
         # What each queue that holds it is charged for memory.

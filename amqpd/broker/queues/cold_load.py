@@ -24,7 +24,7 @@ from amqpd.wire.properties import walk_properties
 from store.cold_read import ColdRead
 from store.cold_store import ReadResult
 from store.shared_read import SharedRead
-from store.stored_message import MessageMaker
+from store.stored_message import StoredMessage
 
 
 @final
@@ -48,8 +48,8 @@ class ColdLoad:
         generation: i64,
         first: i64,
         last: i64,
-        stored: ColdRead[Reference] | None,
-        paged: ColdRead[Reference] | None,
+        stored: ColdRead | None,
+        paged: ColdRead | None,
         window: i64,
     ) -> None:
         self.owner = owner
@@ -87,8 +87,8 @@ class ColdLoads:
 
     def __init__(self, loads: list[ColdLoad]) -> None:
         self.loads = loads
-        stored: list[ColdRead[Reference]] = []
-        paged: list[ColdRead[Reference]] = []
+        stored: list[ColdRead] = []
+        paged: list[ColdRead] = []
         for load in loads:
             if load.stored is not None:
                 stored.append(load.stored)
@@ -115,10 +115,7 @@ class LoadedWindow:
     __slots__ = ("_paged", "_stored", "error", "next_first")
 
     def __init__(
-        self,
-        last: i64,
-        stored: ReadResult[Reference] | None,
-        paged: ReadResult[Reference] | None,
+        self, last: i64, stored: ReadResult | None, paged: ReadResult | None
     ) -> None:
         # Where the next window begins.
         self.next_first: i64 = last + 1
@@ -136,17 +133,17 @@ class LoadedWindow:
     @property
     def first_enqueued_ms(self) -> i64:
         """When the first one came, `NO_TIME` if nothing was found."""
-        first: Reference | None = None
+        first: StoredMessage | None = None
         for result in (self._stored, self._paged):
             if result is not None and result.messages:
-                reference = result.messages[0]
-                if first is None or reference.seq < first.seq:
-                    first = reference
-        return NO_TIME if first is None else first.message.enqueued_ms
+                message = result.messages[0]
+                if first is None or message.seq < first.seq:
+                    first = message
+        return NO_TIME if first is None else first.enqueued_ms
 
     @property
-    def stored(self) -> list[Reference]:
-        """What the log has; their facts are still to be recalled (`recall_facts`)."""
+    def stored(self) -> list[StoredMessage]:
+        """What the log has, as it was read; what it had none of was not asked for."""
         return [] if self._stored is None else self._stored.messages
 
     @property
@@ -160,7 +157,11 @@ class LoadedWindow:
         return [] if self._paged is None else self._paged.damaged_seqs
 
     def references(
-        self, holes: SettledSeqs, delivered_seq: i64, returned: set[int]
+        self,
+        owner: ReferenceOwner,
+        holes: SettledSeqs,
+        delivered_seq: i64,
+        returned: set[int],
     ) -> list[Reference]:
         """Return the queue's holds on them, in order.
 
@@ -173,68 +174,35 @@ class LoadedWindow:
         in_stored, in_paged = 0, 0
         has_holes = not holes.is_empty
         while in_stored < len(stored) or in_paged < len(paged):
-            if in_paged == len(paged) or (
+            is_stored = in_paged == len(paged) or (
                 in_stored < len(stored) and stored[in_stored].seq < paged[in_paged].seq
-            ):
-                reference = stored[in_stored]
+            )
+            if is_stored:
+                entry = stored[in_stored]
                 in_stored += 1
             else:
-                reference = paged[in_paged]
+                entry = paged[in_paged]
                 in_paged += 1
-            seq = reference.seq
-            if seq >= self.next_first:
+            if entry.seq >= self.next_first:
                 break
-            if has_holes and int(seq) in holes:
+            if has_holes and int(entry.seq) in holes:
                 continue
-            if seq <= delivered_seq or (returned and int(seq) in returned):
+            reference = Reference(owner, message_of(entry), entry.seq)
+            if is_stored:
+                reference.message.number = RECOVERED
+            else:
+                reference.page = READ_BACK
+            if entry.seq <= delivered_seq or (returned and int(entry.seq) in returned):
                 reference.redelivered = True
-            recall_facts(reference.message)
             found.append(reference)
         return found
 
 
-@final
-class ReferenceMaker(MessageMaker[Reference]):
-    """Makes a queue's holds on what is read back, each on a message of its own.
-
-    The facts of the messages are still to be recalled, where it can be told who cannot
-    go on if that fails.
-    """
-
-    __slots__ = ("_is_paged", "_owner")
-
-    def __init__(self, owner: ReferenceOwner, is_paged: bool) -> None:
-        self._owner = owner
-        # Whether it is the paging log that is read.
-        self._is_paged = is_paged
-
-    def make(
-        self,
-        seq: i64,
-        lane: i64,
-        envelope: bytes,
-        content: bytes,
-        body: bytes | None,
-        enqueued_ms: i64,
-        expires_ms: i64,
-    ) -> Reference:
-        """Return the hold on a message."""
-        message = Message(envelope, content, body, 0, enqueued_ms)
-        message.expires_ms = expires_ms
-        reference = Reference(self._owner, message, seq)
-        if self._is_paged:
-            reference.page = READ_BACK
-        else:
-            message.number = RECOVERED
-        return reference
-
-
-def recall_facts(message: Message) -> None:
-    """Have a message that was read back be what it was when it was published.
-
-    Raises:
-        Exception: it is none that a client can have sent.
-    """
-    content = message.content
+def message_of(entry: StoredMessage) -> Message:
+    """Return a message that was read as what it was when it was published."""
+    content = entry.content
     header_end = HEAD_SIZE + read_u32(content, 3)
-    message.facts = walk_properties(content, HEAD_SIZE, header_end)
+    facts = walk_properties(content, HEAD_SIZE, header_end)
+    message = Message(entry.envelope, content, entry.body, facts, entry.enqueued_ms)
+    message.expires_ms = entry.expires_ms
+    return message

@@ -30,15 +30,10 @@ from typing import Final, cast, final
 
 from mypy_extensions import i64
 
-from amqpd.broker.messages.message import REFERENCE_COST
+from amqpd.broker.messages.message import RECOVERED, REFERENCE_COST, Message
 from amqpd.broker.ports import DurabilityWaiter, Step
 from amqpd.broker.queues.backlog import Backlog
-from amqpd.broker.queues.cold_load import (
-    ColdLoad,
-    LoadedWindow,
-    ReferenceMaker,
-    recall_facts,
-)
+from amqpd.broker.queues.cold_load import ColdLoad, LoadedWindow, message_of
 from amqpd.broker.queues.delivery import Reference, ReferenceOwner
 from amqpd.broker.queues.memory_use import MemoryUse, Written
 from amqpd.broker.queues.remains import Remains
@@ -472,44 +467,40 @@ class Pager:
         average = backlog.cold_size // backlog.cold_count + REFERENCE_COST
         count = max(1, min(window // average, count_max))
         first, last = backlog.cold_first, backlog.cold_last
-        stored: ColdRead[Reference] | None = None
-        paged: ColdRead[Reference] | None = None
+        stored: ColdRead | None = None
+        paged: ColdRead | None = None
         if backlog.cold_stored > 0:
-            maker = ReferenceMaker(owner, False)
             stored = self.store.begin_read(
-                owner.id, first, last, count, window, maker, is_in_place
+                owner.id, first, last, count, window, is_in_place
             )
         if backlog.cold_paged > 0:
             assert self.paging is not None
-            maker = ReferenceMaker(owner, True)
             paged = self.paging.begin_read(
-                page_id, first, last, count, window, maker, is_in_place
+                page_id, first, last, count, window, is_in_place
             )
         # Of large messages a window is one of them.
         size: i64 = max(window, average)
         return ColdLoad(owner, generation, first, last, stored, paged, size)
 
-    def read_one(
-        self, owner: ReferenceOwner, log_id: i64, seq: i64, is_paged: bool
-    ) -> Reference | None:
+    def read_one(self, log_id: i64, seq: i64, is_paged: bool) -> Message | None:
         """Read one cold message in place, from one log or the other."""
         log = self.paging if is_paged else self.store
         assert log is not None
-        maker = ReferenceMaker(owner, is_paged)
-        read = log.begin_read(log_id, seq, seq, 1, WINDOW_MIN, maker, True)
+        read = log.begin_read(log_id, seq, seq, 1, WINDOW_MIN, True)
         read.run()
         result = log.complete_read(read)
         _report(result)
         if not result.messages:
             return None
-        reference = result.messages[0]
-        recall_facts(reference.message)
-        return reference
+        message = message_of(result.messages[0])
+        if not is_paged:
+            message.number = RECOVERED
+        return message
 
     def finish_load(self, load: ColdLoad) -> LoadedWindow:
         """Return what came of a load that has run; each must come here once."""
-        stored: ReadResult[Reference] | None = None
-        paged: ReadResult[Reference] | None = None
+        stored: ReadResult | None = None
+        paged: ReadResult | None = None
         if load.stored is not None:
             stored = self.store.complete_read(load.stored)
             _report(stored)
@@ -540,7 +531,7 @@ class Pager:
             self._retry_ms = now_ms + RETRY_MS
 
 
-def _report(result: ReadResult[Reference]) -> None:
+def _report(result: ReadResult) -> None:
     for damaged in result.damaged:
         logger.error("a message is lost: %s", damaged.report)
     if result.error is not None:

@@ -12,7 +12,7 @@ from mypy_extensions import i64
 
 from amqpd.broker.messages.message import Message
 from amqpd.broker.queues.backlog import Backlog
-from amqpd.broker.queues.delivery import Reference, ReferenceOwner
+from amqpd.broker.queues.delivery import READ_BACK, Reference, ReferenceOwner
 from amqpd.broker.queues.pager import Pager
 from amqpd.wire.properties import PERSISTENT
 
@@ -170,8 +170,15 @@ class QueueLog:
 
     def read_cold(self, seq: int, is_paged: bool) -> Reference | None:
         """Read one message in place; None if it is not there, or cannot be read now."""
-        log_id = self.page_id if is_paged else self._id
-        return self._pager.read_one(self._owner, log_id, seq, is_paged)
+        message = self._pager.read_one(
+            self.page_id if is_paged else self._id, seq, is_paged
+        )
+        if message is None:
+            return None
+        reference = Reference(self._owner, message, seq)
+        if is_paged:
+            reference.page = READ_BACK
+        return reference
 
     def is_cold_live(self, seq: int, is_paged: bool) -> bool:
         """Whether the log still needs a message that is, or was once, cold."""

@@ -111,7 +111,12 @@ class Windows:
         ready = self._ready
         if found.error is not None or found.next_first <= ready.cold_first:
             return False
-        references = found.references(ready.holes, self.delivered_seq, self.returned)
+        references = found.references(
+            self._queue,
+            ready.holes,
+            self.delivered_seq,
+            self.returned,
+        )
         if keeper is not None:
             keeper.on_loaded(references)
         ready.lose_cold(found.damaged_stored, found.damaged_paged)

@@ -2,38 +2,29 @@
 
 from __future__ import annotations
 
-import pytest
-
 from amqpd.broker.messages.message import RECOVERED
-from amqpd.broker.queues.cold_load import (
-    ColdLoad,
-    LoadedWindow,
-    ReferenceMaker,
-    recall_facts,
-)
+from amqpd.broker.queues.cold_load import ColdLoad, LoadedWindow, message_of
 from amqpd.broker.queues.delivery import NOT_PAGED, READ_BACK, Reference, ReferenceOwner
 from amqpd.broker.queues.settled_seqs import SettledSeqs
 from amqpd.wire.properties import PERSISTENT
 from store.cold_records import DamagedMessage
 from store.cold_store import ReadResult
+from store.stored_message import StoredMessage
 from tests.support.content import PERSISTENT_PROPERTIES, content_of
 
 ADDRESS = b"\x00\x01q\xce"
 LAST = 99
 
 
-def hold(seq: int, is_paged: bool) -> Reference:
-    content = content_of(b"x", PERSISTENT_PROPERTIES)
-    maker = ReferenceMaker(ReferenceOwner(), is_paged)
-    return maker.make(seq, 0, ADDRESS, content, None, 7, 9)
+def entry(seq: int, body: bytes = b"x") -> StoredMessage:
+    content = content_of(body, PERSISTENT_PROPERTIES)
+    return StoredMessage(seq, 0, ADDRESS, content, None, 7, 9)
 
 
-def read(
-    *seqs: int, next_seq: int = LAST + 1, damaged: int = 0, is_paged: bool = False
-) -> ReadResult[Reference]:
+def read(*seqs: int, next_seq: int = LAST + 1, damaged: int = 0) -> ReadResult:
     lost = [DamagedMessage(seq, "lost", True) for seq in range(1, damaged + 1)]
-    holds = [hold(seq, is_paged) for seq in seqs]
-    return ReadResult(holds, next_seq, next_seq > LAST, lost, None)
+    entries = [entry(seq) for seq in seqs]
+    return ReadResult(entries, next_seq, next_seq > LAST, lost, None)
 
 
 def references(
@@ -45,7 +36,7 @@ def references(
     settled = SettledSeqs()
     for seq in holes:
         settled.add(seq)
-    return window.references(settled, delivered_seq, set(returned))
+    return window.references(ReferenceOwner(), settled, delivered_seq, set(returned))
 
 
 def seqs(found: list[Reference]) -> list[int]:
@@ -62,7 +53,7 @@ def test_a_load_of_nothing_reads_nothing() -> None:
 
 
 def test_messages_of_both_logs_are_put_in_order() -> None:
-    window = LoadedWindow(LAST, read(1, 4, 5), read(2, 3, 6, is_paged=True))
+    window = LoadedWindow(LAST, read(1, 4, 5), read(2, 3, 6))
     found = references(window)
     assert seqs(found) == [1, 2, 3, 4, 5, 6]
     numbers = [int(reference.message.number) for reference in found]
@@ -102,25 +93,14 @@ def test_what_was_lost_is_counted_by_log() -> None:
 
 
 def test_an_error_of_either_log_is_an_error() -> None:
-    broken: ReadResult[Reference]
     broken = ReadResult([], 1, False, [], OSError("broken"))
     assert LoadedWindow(LAST, broken, read(1)).error is broken.error
     assert LoadedWindow(LAST, read(1), broken).error is broken.error
 
 
 def test_a_message_is_what_it_was_when_it_was_published() -> None:
-    (reference,) = references(LoadedWindow(LAST, read(5), None))
-    message = reference.message
-    assert reference.seq == 5
+    message = message_of(entry(1, b"hello"))
     assert message.address == ADDRESS
-    assert message.content == content_of(b"x", PERSISTENT_PROPERTIES)
+    assert message.content == content_of(b"hello", PERSISTENT_PROPERTIES)
     assert message.facts & PERSISTENT
     assert (message.enqueued_ms, message.expires_ms) == (7, 9)
-
-
-@pytest.mark.parametrize("content", [b"", b"\2", b"\2\0\1\0\0\0\x0e"])
-def test_what_no_client_can_have_sent_is_found_out_on_the_loop(content: bytes) -> None:
-    maker = ReferenceMaker(ReferenceOwner(), False)
-    reference = maker.make(1, 0, ADDRESS, content, None, 7, 9)
-    with pytest.raises(IndexError):
-        recall_facts(reference.message)
