@@ -10,9 +10,8 @@
 The load lasts for minutes, of which each begins with new connections and queues, and
 ends with none. Then resident memory is read, and a line is printed. The first minute
 fills what a broker keeps for good (caches, arenas of the allocator), so memory at the
-end (the median of the last third: where the allocator's pages happen to lie makes a
-percent or two from minute to minute) is compared with memory after that one; beside it
-is told what an empty broker has.
+end is compared with memory after that one; beside it is told what an empty broker has,
+and the median of the last third, since a minute differs from the next by some percent.
 """
 
 from __future__ import annotations
@@ -105,8 +104,8 @@ def summary(empty_mb: float, minutes: list[Minute]) -> Figures:
     """Return the figures of the whole: medians, and the end beside the beginning."""
     third = max(1, len(minutes) // 3)
     first, last = minutes[:third], minutes[-third:]
-    warm_mb = minutes[0].resident_mb
-    end_mb = median(each.resident_mb for each in last)
+    warm_mb, end_mb = minutes[0].resident_mb, minutes[-1].resident_mb
+    late_mb = median(each.resident_mb for each in last)
     figures = {
         "delivered_per_s": median(each.delivered_per_s for each in minutes),
         "latency_p50_us": median(each.latency_p50_us for each in minutes),
@@ -120,6 +119,7 @@ def summary(empty_mb: float, minutes: list[Minute]) -> Figures:
         figures |= {
             "resident_empty_mb": empty_mb,
             "resident_after_first_minute_mb": warm_mb,
+            "resident_last_third_mb": late_mb,
             "resident_at_end_mb": end_mb,
             "resident_peak_mb": max(each.resident_peak_mb for each in minutes),
             "resident_end_over_first": end_mb / warm_mb,

@@ -12,8 +12,10 @@ def minute(p50: float = 100.0, p99: float = 200.0, resident: float = 50.0) -> Mi
 
 
 def test_memory_at_the_end_is_compared_with_memory_after_the_first_minute() -> None:
-    residents = [50.0, 60.0, 60.0, 60.0, 60.0, 90.0, 40.0, 51.0, 70.0]
+    residents = [50.0, 60.0, 60.0, 60.0, 60.0, 90.0, 45.0, 48.0, 51.0]
     figures = summary(40.0, [minute(resident=resident) for resident in residents])
+    assert figures["resident_at_end_mb"] == 51.0
+    assert figures["resident_last_third_mb"] == 48.0
     assert figures["resident_end_over_first"] == pytest.approx(1.02)
     assert figures["resident_end_over_empty"] == pytest.approx(51.0 / 40.0)
     assert figures["resident_peak_mb"] == 100.0
