@@ -28,7 +28,7 @@ def test_a_task_waits_in_the_broker_for_its_time(
     assert exchange == delayed_tasks.NAME
     for result, wait in delayed:
         ran_at, exchange = result.get(timeout=WAIT_S)
-        # Each queue on its way counts whole milliseconds.
-        assert ran_at >= sent + wait - 0.01
+        # The two queues on its way, at most, count whole milliseconds.
+        assert ran_at > sent + wait - 0.002
         # It comes from where it waited last, and was in no worker before.
         assert exchange in ("celery_delayed_0", "celery_delayed_delivery")

@@ -2,19 +2,25 @@
 
 import asyncio
 import random
-import time
+from types import SimpleNamespace
 
+import pytest
+
+from amqpd.http import pace as pace_module
 from amqpd.http.pace import (
     NAMES_AT_ONCE,
+    SLICE_SECONDS,
     SORTED_AT_ONCE,
     Pace,
     sorted_names,
     sorted_slowly,
 )
-from tests.support.waiting import PATIENCE_S
 
 
-async def test_others_go_on_between_slices() -> None:
+async def test_others_go_on_between_slices(monkeypatch: pytest.MonkeyPatch) -> None:
+    now_s = 100.0
+    clock = SimpleNamespace(perf_counter=lambda: now_s)
+    monkeypatch.setattr(pace_module, "time", clock)
     seen: list[int] = []
 
     async def other() -> None:
@@ -24,11 +30,12 @@ async def test_others_go_on_between_slices() -> None:
 
     task = asyncio.create_task(other())
     pace = Pace()
-    deadline = time.monotonic() + PATIENCE_S
-    while len(seen) <= 5:
-        assert time.monotonic() < deadline, "the others are kept waiting"
+    for _ in range(60):
+        now_s += 0.4 * SLICE_SECONDS
         await pace.step()
     task.cancel()
+    # Every third step ends a slice.
+    assert len(seen) == 20
 
 
 async def test_many_are_sorted_like_few() -> None:
