@@ -177,6 +177,11 @@ class BytesCache:
         if found is not None:
             self.size -= len(found.data) + _OVERHEAD
 
+    def clear(self) -> None:
+        """Keep nothing."""
+        self._items.clear()
+        self.size = 0
+
     def drop_between(self, first: i64, last: i64) -> None:
         """Keep nothing under these numbers."""
         for key in [key for key in self._items if first <= key <= last]:

@@ -70,6 +70,7 @@ class ColdRead:
         "_seeds",
         "bytes_read",
         "damaged",
+        "empties",
         "end_seq",
         "epoch",
         "error",
@@ -105,8 +106,10 @@ class ColdRead:
         self.last_seq = last_seq
         self.next_seq = first_seq
         self.spans: list[PlannedSpan] = []
-        # Segments whose files are to be closed first.
+        # Segments whose files are to be closed first, and whether nothing is to be
+        # kept of what was read.
         self.forgets: list[int] = []
+        self.empties = False
         self.messages: list[StoredMessage] = []
         self.damaged: list[DamagedMessage] = []
         self.error: Exception | None = None
@@ -161,6 +164,10 @@ class ColdRead:
         for number in self.forgets:
             self.reader.forget(number)
         self.forgets = []
+        if self.empties:
+            self.empties = False
+            self.reader.empty()
+            self._seeds.clear()
 
     def lookup_in(self, segment: i64) -> Lookup:
         """Return how its records are looked up in a segment."""

@@ -183,6 +183,12 @@ class ColdReader:
             serial << _QUEUE_ID_BITS, ((serial + 1) << _QUEUE_ID_BITS) - 1
         )
 
+    def empty(self) -> None:
+        """Keep nothing of what was read; files stay open."""
+        self._blocks.clear()
+        self._directories.clear()
+        self._entries.clear()
+
     def close(self) -> None:
         """Close every file."""
         self._descriptors.close_all()

@@ -92,6 +92,7 @@ class ColdStore:
         "_in_place",
         "_in_place_seeds",
         "_index",
+        "_is_to_empty",
         "_log",
         "_paths",
         "_reader",
@@ -131,6 +132,8 @@ class ColdStore:
         self._paths: dict[int, str] = {}
         # Segments whose files are to be closed by the reader.
         self._forgets: list[int] = []
+        # Whether the reader is to keep nothing.
+        self._is_to_empty = False
         # Segments that a start has found, the oldest last.
         self._unread_deadlines = sorted(index.segments, reverse=True)
 
@@ -263,14 +266,23 @@ class ColdStore:
         """A segment's files are gone: do not keep them open."""
         self._in_place.forget(number)
         self._forgets.append(number)
+        self._paths.clear()
+
+    def empty_caches(self) -> None:
+        """Nobody reads: keep nothing of what was read; the reader does so in a step."""
+        self._in_place.empty()
+        self._in_place_seeds.clear()
+        self._is_to_empty = True
 
     def begin_forgetting(self) -> ColdRead | None:
-        """Return a step that closes what is to be forgotten, if there is anything."""
-        if not self._forgets:
+        """Return a step for what is to be forgotten, if there is anything."""
+        if not self._forgets and not self._is_to_empty:
             return None
         step = ColdRead(self._reader, self._seeds, 0, 0, -1, Room(0, 0, 0))
         step.forgets = self._forgets
+        step.empties = self._is_to_empty
         self._forgets = []
+        self._is_to_empty = False
         return step
 
     @property

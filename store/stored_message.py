@@ -107,6 +107,10 @@ class Seeds:
         self._seed = seed
         return seed
 
+    def clear(self) -> None:
+        """Keep none."""
+        self._known.clear()
+
 
 @final
 class Lookup:

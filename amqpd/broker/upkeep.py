@@ -53,8 +53,13 @@ class Upkeep:
         done = cast(UpkeepStep, step)
         done.store.complete_maintenance(done.step)
 
+    def empty_caches(self) -> None:
+        """Nobody reads: keep nothing of what was read."""
+        for store in self._stores:
+            store.cold.empty_caches()
+
     def begin_closing(self) -> list[Step]:
-        """Return steps for the reader: files that are gone are not kept open."""
+        """Return steps for the reader, about what is not to be kept open, or at all."""
         steps: list[Step] = []
         for store in self._stores:
             step = store.cold.begin_forgetting()

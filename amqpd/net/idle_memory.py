@@ -6,8 +6,8 @@ then each coincidence of loads leaves the process a little larger, for good: thi
 minutes of mixed load had grown from 46 to over 52 MB, of which most was free.
 
 An idle broker gives it back once, after it has let go of what it only keeps for the
-next turn or has not found yet: spare writers, and the collector's garbage. Under an
-alarm it is the resources' business.
+next turn or has not found yet: spare writers, what was read of the logs, and the
+collector's garbage. Under an alarm it is the resources' business.
 """
 
 from collections.abc import Callable

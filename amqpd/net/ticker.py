@@ -160,8 +160,9 @@ class Ticker:
         if self.outputs.has_work() or self._broker.timers.has_starting:
             # Heartbeats, or a queue that was loaded: nothing else may happen for long.
             self.wake()
-        self.disk.on_time(now_ms)
+        # What it lets go of is let go of by the disk's threads, too, before the next.
         self.idle_memory.on_time(self._loop.time(), self.turns)
+        self.disk.on_time(now_ms)
         if self.garbage.on_time(self._loop.time()):
             self.wake()
 
@@ -171,6 +172,7 @@ class Ticker:
 
     def _let_go(self) -> None:
         self.outputs.drop_spare()
+        self._broker.upkeep.empty_caches()
         self.garbage.hasten(self._loop.time())
 
     # -- a turn ---------------------------------------------------------------

@@ -47,6 +47,15 @@ def test_a_cache_counts_what_it_holds() -> None:
     assert cache.size == 0
 
 
+def test_a_cache_that_is_cleared_keeps_nothing() -> None:
+    cache = BytesCache(10_000)
+    cache.put(1, bytes(1000))
+    cache.put(2, bytes(1000))
+    cache.clear()
+    assert cache.size == 0
+    assert cache.get(1) is None
+
+
 def test_descriptors_close_the_file_used_longest_ago() -> None:
     filesystem = ColdFileSystem()
     paths = [f"/data/{i}" for i in range(4)]

@@ -160,6 +160,22 @@ def test_nothing_is_kept_of_a_forgotten_file(
     assert reader.cached_size == 0
 
 
+def test_an_emptied_reader_reads_anew(
+    filesystem: ColdFileSystem, reader: ColdReader
+) -> None:
+    put_index(filesystem, index_of(3))
+    file = reader.file(PATH, 1, 1)
+    for _ in range(2):
+        filesystem.calls.clear()
+        assert reader.entries(file, 3)
+        read(reader, file, 0)
+        assert reads(filesystem) >= 3
+        assert reader.cached_size > 0
+        reader.empty()
+        assert reader.cached_size == 0
+    assert filesystem.is_open(PATH)
+
+
 def test_dropped_blocks_are_read_anew(
     filesystem: ColdFileSystem, reader: ColdReader
 ) -> None:

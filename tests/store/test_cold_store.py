@@ -528,6 +528,7 @@ def test_a_forgotten_segment_is_closed_by_the_next_read(log: ColdLog) -> None:
     log.read(1, is_in_place=True)
     assert log.filesystem.is_open(log.path(1))
     log.cold.forget(1)
+    assert not log.cold._paths
     log.read(2)
     assert not log.filesystem.is_open(log.path(1))
     assert not log.filesystem.is_open(index_path(log.path(1)))
@@ -546,6 +547,29 @@ def test_a_forgotten_segment_is_closed_by_a_step_of_its_own(log: ColdLog) -> Non
     assert result.messages == []
     assert not log.filesystem.is_open(log.path(1))
     assert log.cold.begin_forgetting() is None
+
+
+def test_emptied_caches_keep_nothing_and_are_filled_again(log: ColdLog) -> None:
+    fill(log, 1, count=20)
+    log.seal()
+    for _ in range(2):
+        for is_in_place in (False, True):
+            found = log.read(1, count=3, is_in_place=is_in_place).messages
+            assert seqs_of(found) == [1, 2, 3]
+        in_place = log.cold._in_place.cached_size
+        kept = log.cold.cached_size
+        assert 0 < in_place < kept
+        log.cold.empty_caches()
+        # That of the reader thread is not touched here.
+        assert log.cold.cached_size == kept - in_place
+        step = log.cold.begin_forgetting()
+        assert step is not None
+        step.run()
+        log.cold.complete(step)
+        assert log.cold.cached_size == 0
+        for seeds in (log.cold._seeds, log.cold._in_place_seeds):
+            assert not seeds._known
+        assert log.cold.begin_forgetting() is None
 
 
 def test_closing_closes_every_file(log: ColdLog) -> None:

@@ -172,6 +172,18 @@ def test_seeds_forget_when_there_are_too_many() -> None:
     assert seeds.of(SEGMENT, 1) == seed_of(SEGMENT, 1)
 
 
+def test_seeds_that_are_cleared_are_right_again() -> None:
+    seeds = Seeds()
+    for _ in range(2):
+        assert seeds.of(SEGMENT, 1) == seed_of(SEGMENT, 1)
+        assert seeds.of(SEGMENT, 2) == seed_of(SEGMENT, 2)
+        assert len(seeds._known) == 2
+        seeds.clear()
+        assert len(seeds._known) == 0
+        assert seeds.of(SEGMENT, 2) == seed_of(SEGMENT, 2)
+        assert len(seeds._known) == 0
+
+
 # -- messages
 
 

@@ -14,11 +14,9 @@ from amqpd.broker.ports import DurabilityWaiter
 from amqpd.broker.timers import NEVER_MS, Timed
 from amqpd.clock import Clock
 from amqpd.net import disk as disk_module
-from amqpd.net import idle_memory as idle_memory_module
 from amqpd.net import ticker as ticker_module
 from amqpd.net.busy_time import BusySelector
 from amqpd.net.garbage import GarbageRounds
-from amqpd.net.idle_memory import IdleMemory
 from amqpd.net.ticker import Client, Ticker
 from amqpd.protocol.connection import UNITS_PER_TURN
 from amqpd.protocol.output import Output
@@ -429,27 +427,6 @@ async def test_a_round_of_the_collector_takes_the_place_of_a_turn(
     assert client.written == b""
     await asyncio.sleep(0)
     assert client.written == method(1, commands.Basic.Ack(1, False))
-
-
-async def test_a_sweep_after_work_gives_memory_back(
-    ticker: Ticker, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(ticker_module, "SWEEP_SECONDS", 0.01)
-    monkeypatch.setattr(idle_memory_module, "IDLE_SECONDS", 0.05)
-    monkeypatch.setattr(idle_memory_module, "TURNS_OF_WORK", 1)
-    garbage = ticker.garbage
-    garbage._counts = lambda: (0, 1, 0)
-    due_s, writer = garbage.due_s, ticker.outputs.lend()
-    ticker.outputs.give_back(writer, 1)
-    seen: list[tuple[bool, bool]] = []
-
-    def give_back() -> None:
-        seen.append((garbage.due_s > due_s, ticker.outputs.lend() is writer))
-
-    ticker.idle_memory = IdleMemory(ticker.idle_memory.let_go, give_back)
-    ticker.start_sweep(list)
-    ticker.wake()
-    await wait_until(lambda: seen == [(True, False)])
 
 
 async def test_a_client_that_cannot_be_looked_at_does_not_end_the_sweep(
