@@ -1,5 +1,5 @@
 /*
- * sync_floor - what a server takes that does nothing but what a lone confirm needs.
+ * floor - what a server takes that does nothing but read, write, sync and answer.
  *
  * A client sends a message over loopback, the server writes it to a file with its blocks
  * allocated, syncs the file and answers; the client waits for each answer. The server syncs in
@@ -7,10 +7,14 @@
  * below this no broker gets on the machine. Syncs one right after the other (bare) are measured
  * in turns with it; they are faster than the same ones with pauses between.
  *
- * usage: sync_floor DIRECTORY SIZE SECONDS SERVER_CORE CLIENT_CORE
- * prints {"bare": us, "echo": us, "loop": us, "thread": us}, medians.
+ * With a RATE nothing is synced: so many messages a second are answered as they come, and each
+ * counts from the time when it was due. What is late there is late by the machine.
  *
- * Build: cc -std=gnu11 -O2 -Wall -Wextra -pthread -o sync_floor sync_floor.c
+ * usage: floor DIRECTORY SIZE SECONDS SERVER_CORE CLIENT_CORE [RATE]
+ * prints {"echo": us, "loop": us, "thread": us, "bare": us}, medians; with a RATE
+ * {"p50": us, "p99": us, "p999": us}.
+ *
+ * Build: cc -std=gnu11 -O2 -Wall -Wextra -pthread -o floor floor.c
  */
 #define _GNU_SOURCE
 #include <fcntl.h>
@@ -24,6 +28,7 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -177,10 +182,32 @@ static void measure(int server, double seconds, int server_core, int client_core
         }
 }
 
+static void measure_paced(int server, double seconds, double rate)
+{
+    int poller = epoll_create1(0);
+    must(poller >= 0, "epoll_create1");
+    watch(poller, server);
+    /* Else a sleep may last 50 us longer than it is to. */
+    must(prctl(PR_SET_TIMERSLACK, 1UL) == 0, "prctl");
+    double start = now_us();
+    for (size_t i = 0; i < SAMPLES_MAX && (double)i < seconds * rate; i++) {
+        double due = start + (double)i * 1e6 / rate, early = due - now_us();
+        if (early > 0)
+            usleep((useconds_t)early);
+        ask(server, poller, ECHO);
+        samples[ECHO][counts[ECHO]++] = now_us() - due;
+    }
+}
+
+static double percentile(enum how how, double share)
+{
+    return samples[how][(size_t)((double)counts[how] * share)];
+}
+
 int main(int argc, char **argv)
 {
-    if (argc != 6) {
-        fprintf(stderr, "usage: sync_floor DIRECTORY SIZE SECONDS SERVER_CORE CLIENT_CORE\n");
+    if (argc != 6 && argc != 7) {
+        fprintf(stderr, "usage: floor DIRECTORY SIZE SECONDS SERVER_CORE CLIENT_CORE [RATE]\n");
         return 2;
     }
     char path[4096];
@@ -203,13 +230,22 @@ int main(int argc, char **argv)
     int server = socket(AF_INET, SOCK_STREAM, 0);
     must(connect(server, (struct sockaddr *)&address, length) == 0, "connect");
     setsockopt(server, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
-    measure(server, atof(argv[3]), server_core, client_core);
+    if (argc == 7) {
+        pin(client_core);
+        measure_paced(server, atof(argv[3]), atof(argv[6]));
+    } else {
+        measure(server, atof(argv[3]), server_core, client_core);
+    }
     close(server);
     wait(NULL);
-    for (int how = 0; how < KINDS; how++) {
+    for (int how = 0; how < KINDS; how++)
         qsort(samples[how], counts[how], sizeof(double), by_value);
-        printf("%s\"%s\": %.1f", how ? ", " : "{", names[how], samples[how][counts[how] / 2]);
-    }
-    puts("}");
+    if (argc == 7)
+        printf("{\"p50\": %.1f, \"p99\": %.1f, \"p999\": %.1f}\n", percentile(ECHO, 0.5),
+               percentile(ECHO, 0.99), percentile(ECHO, 0.999));
+    else
+        for (int how = 0; how < KINDS; how++)
+            printf("%s\"%s\": %.1f%s", how ? ", " : "{", names[how], percentile((enum how)how, 0.5),
+                   how + 1 < KINDS ? "" : "}\n");
     return 0;
 }

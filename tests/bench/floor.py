@@ -1,0 +1,62 @@
+"""What the machine itself takes: a server in C that only reads, syncs and answers.
+
+It is compiled when it is first asked for (floor.c) and runs on the broker's core, its
+client on the generator's. Below it no broker gets on that machine.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from tests.bench.generator import Generator, compile_c
+
+SOURCE: Final = Path(__file__).with_name("floor.c")
+
+
+@dataclass(frozen=True)
+class Floor:
+    """The compiled program, and where it runs."""
+
+    program: Path
+    #: What is synced lies here.
+    directory: Path
+    #: Of the server, and of its client.
+    cores: tuple[int, int]
+
+    def medians_us(self, size: int, seconds: float) -> dict[str, float]:
+        """Return the medians of messages of a size that wait for each other.
+
+        `echo` is answered at once, `loop` after a sync, `thread` after one on a thread.
+        """
+        return self._run(size, seconds)
+
+    def paced_us(self, size: int, seconds: float, rate: float) -> dict[str, float]:
+        """Return p50, p99 and p999 of so many messages a second that are echoed.
+
+        Each counts from the time when it was due.
+        """
+        return self._run(size, seconds, rate)
+
+    def _run(self, size: int, seconds: float, *rate: float) -> dict[str, float]:
+        numbers = (size, seconds, *self.cores, *rate)
+        command = [str(self.program), str(self.directory), *map(str, numbers)]
+        ran = subprocess.run(command, capture_output=True, text=True, check=True)
+        found: dict[str, float] = json.loads(ran.stdout)
+        return found
+
+
+@contextmanager
+def compiled_floor(
+    generator: Generator, broker_core: int | None, directory: Path
+) -> Iterator[Floor]:
+    """Compile it for as long as it is used."""
+    with tempfile.TemporaryDirectory() as place:
+        program = compile_c(SOURCE, Path(place) / "floor", "-pthread")
+        yield Floor(program, directory, (broker_core or 0, generator.core or 0))

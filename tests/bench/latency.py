@@ -1,0 +1,40 @@
+"""Latency at a steady rate, between two measurements of the machine.
+
+A message counts from the time when it was due, so one that the machine is late for is
+late, and so are those behind it. How often that happens is measured as well: the same
+messages at the same rate, echoed by a server in C (floor.py). Its `floor_p999_us` is
+what of the broker's is the machine's.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from statistics import mean
+from typing import Final
+
+from tests.bench.broker import Target
+from tests.bench.figures import PERCENTILES, Figures, figures_of
+from tests.bench.floor import compiled_floor
+from tests.bench.generator import Generator
+
+RATE: Final = 5_000
+SIZE: Final = 1024
+
+
+def measure_latency(
+    generator: Generator,
+    target: Target,
+    core: int | None,
+    seconds: float,
+    directory: Path,
+) -> Figures:
+    """Measure the load between two measurements of the machine, half as long each."""
+    load = ("--rate", str(RATE), "--latency", "--size", str(SIZE))
+    with compiled_floor(generator, core, directory) as floor:
+        machine = [floor.paced_us(SIZE, seconds / 2, RATE)]
+        result = generator.run(target, *load, "--seconds", str(seconds))
+        machine.append(floor.paced_us(SIZE, seconds / 2, RATE))
+    figures = figures_of(result)
+    for name in PERCENTILES:
+        figures[f"floor_{name}_us"] = mean(found[name] for found in machine)
+    return figures
