@@ -357,7 +357,8 @@ class ColdReader:
     def adopt_index(self, file: ColdFile, index: SegmentIndex) -> None:
         """Use an index that was made again: leave it on the disk and forget the old.
 
-        A disk that refuses it is no reason to stop: then it is made again once more.
+        A disk that refuses it is no reason to stop: then it is made again once more,
+        and the old one is not left to be believed.
         """
         self._descriptors.close(file.index_path)
         self._write_index(file, index.chunks(self._store_uuid))
@@ -381,6 +382,7 @@ class ColdReader:
             self._filesystem.rename(path, file.index_path)
         except OSError:
             self._remove(path)
+            self._remove(file.index_path)
 
     def _remove(self, path: str) -> None:
         try:

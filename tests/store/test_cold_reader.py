@@ -394,6 +394,20 @@ def test_an_adopted_index_replaces_the_one_before(
     assert file.is_sure(1)
 
 
+@pytest.mark.parametrize("operation", ["create", "write", "rename"])
+def test_an_index_that_was_wrong_is_not_used_again_if_its_better_cannot_be_written(
+    filesystem: ColdFileSystem, reader: ColdReader, operation: str
+) -> None:
+    """Of the one made again, entries may go from the cache at any time."""
+    put_index(filesystem, index_of(1))
+    file = reader.file(PATH, 1, 1)
+    assert reader.entries(file, 1)
+    filesystem.fault = Fault(1, errno.ENOSPC, operation)
+    reader.adopt_index(file, index_of(1, rows=3))
+    reader.empty()
+    assert reader.entries(file, 1) is None
+
+
 def test_an_index_that_can_neither_be_renamed_nor_removed_is_left(
     filesystem: ColdFileSystem, reader: ColdReader
 ) -> None:
