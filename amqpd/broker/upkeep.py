@@ -59,7 +59,7 @@ class Upkeep:
             store.cold.empty_caches()
 
     def begin_closing(self) -> list[Step]:
-        """Return steps for the reader, about what is not to be kept open, or at all."""
+        """Return steps for the reader: files to close, caches to empty."""
         steps: list[Step] = []
         for store in self._stores:
             step = store.cold.begin_forgetting()

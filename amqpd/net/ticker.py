@@ -160,7 +160,8 @@ class Ticker:
         if self.outputs.has_work() or self._broker.timers.has_starting:
             # Heartbeats, or a queue that was loaded: nothing else may happen for long.
             self.wake()
-        # What it lets go of is let go of by the disk's threads, too, before the next.
+        # Before the disk: its reader has emptied its caches when the next sweep gives
+        # memory back.
         self.idle_memory.on_time(self._loop.time(), self.turns)
         self.disk.on_time(now_ms)
         if self.garbage.on_time(self._loop.time()):

@@ -1,18 +1,18 @@
 /*
  * floor - what a server takes that does nothing but read, write, sync and answer.
  *
- * A client sends a message over loopback, the server writes it to a file with its blocks
- * allocated, syncs the file and answers; the client waits for each answer. The server syncs in
- * its loop, or on a thread woken through an eventfd as a broker must. No protocol, no queue:
- * below this no broker gets on the machine. Syncs one right after the other (bare) are measured
- * in turns with it; they are faster than the same ones with pauses between.
+ * floor sync SIZE SECONDS SERVER_CORE CLIENT_CORE DIRECTORY
+ *   A client sends a message over loopback, the server writes it to a file with its blocks
+ *   allocated, syncs the file and answers; the client waits for each answer. The server syncs
+ *   in its loop, or on a thread woken through an eventfd as a broker must. No protocol, no
+ *   queue. Syncs one right after the other (bare) are measured in turns with it; they are
+ *   faster than the same ones with pauses between.
+ *   Prints {"echo": us, "loop": us, "thread": us, "bare": us}, medians.
  *
- * With a RATE nothing is synced: so many messages a second are answered as they come, and each
- * counts from the time when it was due. What is late there is late by the machine.
- *
- * usage: floor DIRECTORY SIZE SECONDS SERVER_CORE CLIENT_CORE [RATE]
- * prints {"echo": us, "loop": us, "thread": us, "bare": us}, medians; with a RATE
- * {"p50": us, "p99": us, "p999": us}.
+ * floor pace SIZE SECONDS SERVER_CORE CLIENT_CORE RATE
+ *   A client sends so many messages a second, whether or not those before were answered, and
+ *   the server sends each back. Each counts from the time when it was due.
+ *   Prints {"p50": us, "p99": us, "p999": us}.
  *
  * Build: cc -std=gnu11 -O2 -Wall -Wextra -pthread -o floor floor.c
  */
@@ -20,6 +20,7 @@
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <poll.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdint.h>
@@ -40,7 +41,8 @@
 #define TURN 100  /* measurements in a row of one kind */
 #define SAMPLES_MAX (1 << 18)
 
-enum how { ECHO, LOOP, THREAD, BARE, KINDS };
+/* WHOLE is paced, and answered with as much as was sent. */
+enum how { ECHO, LOOP, THREAD, BARE, KINDS, WHOLE = KINDS };
 static const char *const names[] = {"echo", "loop", "thread", "bare"};
 
 static char data[SIZE_MAX_];
@@ -137,7 +139,8 @@ static void serve(int listener)
                 if (message[0] == LOOP)
                     write_and_sync();
             }
-            must(send(client, data, ANSWER, MSG_NOSIGNAL) == ANSWER, "send");
+            size_t answer = message[0] == WHOLE ? size : ANSWER;
+            must(send(client, data, answer, MSG_NOSIGNAL) == (ssize_t)answer, "send");
         }
     }
 }
@@ -160,8 +163,8 @@ static int by_value(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-static double samples[KINDS][SAMPLES_MAX];
-static size_t counts[KINDS];
+static double samples[KINDS + 1][SAMPLES_MAX];
+static size_t counts[KINDS + 1];
 
 static void measure(int server, double seconds, int server_core, int client_core)
 {
@@ -182,47 +185,73 @@ static void measure(int server, double seconds, int server_core, int client_core
         }
 }
 
+/* Sends what is due and takes what has come, without waiting for one to do the other. */
 static void measure_paced(int server, double seconds, double rate)
 {
-    int poller = epoll_create1(0);
-    must(poller >= 0, "epoll_create1");
-    watch(poller, server);
+    static char message[SIZE_MAX_], answers[SIZE_MAX_];
+    struct pollfd poller = {.fd = server, .events = POLLIN};
+    size_t count = (size_t)(seconds * rate), sent = 0, octets = 0;
+    if (count > SAMPLES_MAX)
+        count = SAMPLES_MAX;
+    message[0] = WHOLE;
     /* Else a sleep may last 50 us longer than it is to. */
     must(prctl(PR_SET_TIMERSLACK, 1UL) == 0, "prctl");
-    double start = now_us();
-    for (size_t i = 0; i < SAMPLES_MAX && (double)i < seconds * rate; i++) {
-        double due = start + (double)i * 1e6 / rate, early = due - now_us();
-        if (early > 0)
-            usleep((useconds_t)early);
-        ask(server, poller, ECHO);
-        samples[ECHO][counts[ECHO]++] = now_us() - due;
+    double start = now_us(), period = 1e6 / rate;
+    while (counts[WHOLE] < count) {
+        double early = start + (double)sent * period - now_us();
+        if (sent < count && early <= 0) {
+            must(send(server, message, size, MSG_NOSIGNAL) == (ssize_t)size, "send");
+            sent++;
+            continue;
+        }
+        if (sent == count || early > 1e5)
+            early = 1e5;
+        struct timespec pause = {.tv_nsec = (long)(early * 1e3)};
+        if (ppoll(&poller, 1, &pause, NULL) <= 0)
+            continue;
+        ssize_t got = recv(server, answers, sizeof answers, 0);
+        must(got > 0, "recv");
+        double now = now_us();
+        for (octets += (size_t)got; octets >= size; octets -= size) {
+            size_t at = counts[WHOLE]++;
+            samples[WHOLE][at] = now - (start + (double)at * period);
+        }
     }
 }
 
 static double percentile(enum how how, double share)
 {
+    qsort(samples[how], counts[how], sizeof(double), by_value);
     return samples[how][(size_t)((double)counts[how] * share)];
+}
+
+static void open_file(const char *directory)
+{
+    char path[4096];
+    snprintf(path, sizeof path, "%s/floor-XXXXXX", directory);
+    must((file = mkstemp(path)) >= 0, directory);
+    unlink(path);
+    must(posix_fallocate(file, 0, FILE_SIZE) == 0 && fsync(file) == 0, "posix_fallocate");
 }
 
 int main(int argc, char **argv)
 {
-    if (argc != 6 && argc != 7) {
-        fprintf(stderr, "usage: floor DIRECTORY SIZE SECONDS SERVER_CORE CLIENT_CORE [RATE]\n");
+    int is_paced = argc == 7 && strcmp(argv[1], "pace") == 0;
+    if (argc != 7 || (!is_paced && strcmp(argv[1], "sync") != 0)) {
+        fprintf(stderr, "usage: floor sync|pace SIZE SECONDS SERVER_CORE CLIENT_CORE DIRECTORY|RATE\n");
         return 2;
     }
-    char path[4096];
     size = (size_t)atol(argv[2]);
-    must(size >= 1 && size <= SIZE_MAX_, "SIZE");
-    snprintf(path, sizeof path, "%s/sync-floor-XXXXXX", argv[1]);
-    must((file = mkstemp(path)) >= 0, argv[1]);
-    unlink(path);
-    must(posix_fallocate(file, 0, FILE_SIZE) == 0 && fsync(file) == 0, "posix_fallocate");
+    must(size >= ANSWER && size <= SIZE_MAX_, "SIZE");
+    double seconds = atof(argv[3]);
+    int server_core = atoi(argv[4]), client_core = atoi(argv[5]);
+    if (!is_paced)
+        open_file(argv[6]);
     int listener = socket(AF_INET, SOCK_STREAM, 0), one = 1;
     struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     socklen_t length = sizeof address;
     must(bind(listener, (struct sockaddr *)&address, length) == 0 && listen(listener, 1) == 0, "listen");
     getsockname(listener, (struct sockaddr *)&address, &length);
-    int server_core = atoi(argv[4]), client_core = atoi(argv[5]);
     if (fork() == 0) {
         pin(server_core);
         serve(listener);
@@ -230,19 +259,17 @@ int main(int argc, char **argv)
     int server = socket(AF_INET, SOCK_STREAM, 0);
     must(connect(server, (struct sockaddr *)&address, length) == 0, "connect");
     setsockopt(server, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
-    if (argc == 7) {
+    if (is_paced) {
         pin(client_core);
-        measure_paced(server, atof(argv[3]), atof(argv[6]));
+        measure_paced(server, seconds, atof(argv[6]));
     } else {
-        measure(server, atof(argv[3]), server_core, client_core);
+        measure(server, seconds, server_core, client_core);
     }
     close(server);
     wait(NULL);
-    for (int how = 0; how < KINDS; how++)
-        qsort(samples[how], counts[how], sizeof(double), by_value);
-    if (argc == 7)
-        printf("{\"p50\": %.1f, \"p99\": %.1f, \"p999\": %.1f}\n", percentile(ECHO, 0.5),
-               percentile(ECHO, 0.99), percentile(ECHO, 0.999));
+    if (is_paced)
+        printf("{\"p50\": %.1f, \"p99\": %.1f, \"p999\": %.1f}\n", percentile(WHOLE, 0.5),
+               percentile(WHOLE, 0.99), percentile(WHOLE, 0.999));
     else
         for (int how = 0; how < KINDS; how++)
             printf("%s\"%s\": %.1f%s", how ? ", " : "{", names[how], percentile((enum how)how, 0.5),

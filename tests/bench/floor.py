@@ -1,7 +1,7 @@
 """What the machine itself takes: a server in C that only reads, syncs and answers.
 
-It is compiled when it is first asked for (floor.c) and runs on the broker's core, its
-client on the generator's. Below it no broker gets on that machine.
+It is compiled for as long as it is used (floor.c), and runs on the broker's core, its
+client on the generator's.
 """
 
 from __future__ import annotations
@@ -35,18 +35,18 @@ class Floor:
 
         `echo` is answered at once, `loop` after a sync, `thread` after one on a thread.
         """
-        return self._run(size, seconds)
+        return self._run("sync", size, seconds, str(self.directory))
 
     def paced_us(self, size: int, seconds: float, rate: float) -> dict[str, float]:
-        """Return p50, p99 and p999 of so many messages a second that are echoed.
+        """Return p50, p99 and p999 of so many messages a second that are sent back.
 
         Each counts from the time when it was due.
         """
-        return self._run(size, seconds, rate)
+        return self._run("pace", size, seconds, str(rate))
 
-    def _run(self, size: int, seconds: float, *rate: float) -> dict[str, float]:
-        numbers = (size, seconds, *self.cores, *rate)
-        command = [str(self.program), str(self.directory), *map(str, numbers)]
+    def _run(self, how: str, size: int, seconds: float, last: str) -> dict[str, float]:
+        numbers = map(str, (size, seconds, *self.cores))
+        command = [str(self.program), how, *numbers, last]
         ran = subprocess.run(command, capture_output=True, text=True, check=True)
         found: dict[str, float] = json.loads(ran.stdout)
         return found

@@ -1,9 +1,8 @@
 """Latency at a steady rate, between two measurements of the machine.
 
 A message counts from the time when it was due, so one that the machine is late for is
-late, and so are those behind it. How often that happens is measured as well: the same
-messages at the same rate, echoed by a server in C (floor.py). Its `floor_p999_us` is
-what of the broker's is the machine's.
+late, and so are those behind it. How often that happens is measured as well: as many
+octets at the same rate, sent back by a server in C (floor.py) in the same manner.
 """
 
 from __future__ import annotations
