@@ -314,6 +314,17 @@ def put_index(filesystem: ColdFileSystem, index: SegmentIndex) -> None:
     write(filesystem, index_path(PATH), b"".join(index.chunks(UUID)))
 
 
+def test_of_an_index_a_directory_is_read_and_little_more(
+    filesystem: ColdFileSystem, reader: ColdReader
+) -> None:
+    """A start asks every segment of the log for its directory."""
+    put_index(filesystem, index_of(*range(1, 21), rows=1000))
+    file = reader.file(PATH, 1, 1)
+    assert reader.runs_with_deadlines(file) == []
+    assert reader.index_bytes_read <= 4096
+    assert reader.entries(file, 20) == bytes([20]) * 12 * 1000
+
+
 def test_entries_are_read_once(filesystem: ColdFileSystem, reader: ColdReader) -> None:
     put_index(filesystem, index_of(3, 7, rows=2))
     file = reader.file(PATH, 1, 1)
