@@ -15,7 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from tests.bench.generator import Generator, compile_c
+from tests.bench.generator import compile_c
+from tests.bench.scenario import Bench
 
 SOURCE: Final = Path(__file__).with_name("floor.c")
 
@@ -53,10 +54,9 @@ class Floor:
 
 
 @contextmanager
-def compiled_floor(
-    generator: Generator, broker_core: int | None, directory: Path
-) -> Iterator[Floor]:
+def compiled_floor(bench: Bench) -> Iterator[Floor]:
     """Compile it for as long as it is used."""
+    cores = (bench.broker_core or 0, bench.generator.core or 0)
     with tempfile.TemporaryDirectory() as place:
         program = compile_c(SOURCE, Path(place) / "floor", "-pthread")
-        yield Floor(program, directory, (broker_core or 0, generator.core or 0))
+        yield Floor(program, bench.directory, cores)

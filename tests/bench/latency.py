@@ -7,32 +7,25 @@ octets at the same rate, sent back by a server in C (floor.py) in the same manne
 
 from __future__ import annotations
 
-from pathlib import Path
 from statistics import mean
 from typing import Final
 
 from tests.bench.broker import Target
 from tests.bench.figures import PERCENTILES, Figures, figures_of
 from tests.bench.floor import compiled_floor
-from tests.bench.generator import Generator
+from tests.bench.scenario import Bench
 
 RATE: Final = 5_000
 SIZE: Final = 1024
 
 
-def measure_latency(
-    generator: Generator,
-    target: Target,
-    core: int | None,
-    seconds: float,
-    directory: Path,
-) -> Figures:
+def measure_latency(bench: Bench, target: Target) -> Figures:
     """Measure the load between two measurements of the machine, half as long each."""
     load = ("--rate", str(RATE), "--latency", "--size", str(SIZE))
-    with compiled_floor(generator, core, directory) as floor:
-        machine = [floor.paced_us(SIZE, seconds / 2, RATE)]
-        result = generator.run(target, *load, "--seconds", str(seconds))
-        machine.append(floor.paced_us(SIZE, seconds / 2, RATE))
+    with compiled_floor(bench) as floor:
+        machine = [floor.paced_us(SIZE, bench.seconds / 2, RATE)]
+        result = bench.load(target, *load)
+        machine.append(floor.paced_us(SIZE, bench.seconds / 2, RATE))
     figures = figures_of(result)
     for name in PERCENTILES:
         figures[f"floor_{name}_us"] = mean(found[name] for found in machine)

@@ -16,7 +16,6 @@ consumer's messages and acks keep a virtual machine's cores from falling asleep.
 
 from __future__ import annotations
 
-from pathlib import Path
 from statistics import mean
 from typing import Final
 
@@ -24,8 +23,8 @@ from tests.bench.broker import Target
 from tests.bench.disk import bare_sync_us, percentile
 from tests.bench.figures import Figures, figures_of
 from tests.bench.floor import compiled_floor
-from tests.bench.generator import Generator
 from tests.bench.machine import pinned
+from tests.bench.scenario import Bench
 
 #: What a message of 1 KiB becomes in the log: the record, and a batch around it.
 WRITTEN_SIZE: Final = 1200
@@ -35,20 +34,15 @@ LOAD: Final = (
 )
 
 
-def measure_lone_confirm(
-    generator: Generator,
-    target: Target,
-    core: int | None,
-    seconds: float,
-    directory: Path,
-) -> Figures:
+def measure_lone_confirm(bench: Bench, target: Target) -> Figures:
     """Measure a window of one between two measurements of the machine."""
+    core, directory, seconds = bench.broker_core, bench.directory, bench.seconds
     bare: list[float] = []
-    with compiled_floor(generator, core, directory) as floor:
+    with compiled_floor(bench) as floor:
         machine = [floor.medians_us(WRITTEN_SIZE, seconds / 4)]
         with pinned(core):
             bare += bare_sync_us(directory, WRITTEN_SIZE, seconds / 4)
-        result = generator.run(target, *LOAD, "--seconds", str(seconds))
+        result = bench.load(target, *LOAD)
         with pinned(core):
             bare += bare_sync_us(directory, WRITTEN_SIZE, seconds / 4)
         machine.append(floor.medians_us(WRITTEN_SIZE, seconds / 4))

@@ -34,18 +34,6 @@ IDLE_CONNECTIONS: Final = 1000
 IDLE_SECONDS_MAX: Final = 2.0
 
 
-def _latency(bench: Bench, target: Target) -> Figures:
-    return measure_latency(
-        bench.generator, target, bench.broker_core, bench.seconds, bench.directory
-    )
-
-
-def _lone_confirm(bench: Bench, target: Target) -> Figures:
-    return measure_lone_confirm(
-        bench.generator, target, bench.broker_core, bench.seconds, bench.directory
-    )
-
-
 def _backlog_1k(bench: Bench, target: Target) -> Figures:
     return measure_backlog_1k(bench.generator, target, bench.count)
 
@@ -87,7 +75,7 @@ TARGETS: Final = {
     ),
     "lone_confirm": Scenario(
         "the same with confirm window 1, beside write and fdatasync of as much",
-        _lone_confirm,
+        measure_lone_confirm,
         {"confirm_p50_us": at_most(250), "confirm_over_bare_sync_p50": at_most(1.5)},
         letter="c",
         is_one_enough=True,
@@ -127,7 +115,7 @@ TARGETS: Final = {
     ),
     "latency": Scenario(
         "5,000 messages of 1 KiB per second, transient, beside an echo in C",
-        _latency,
+        measure_latency,
         {"latency_p50_us": at_most(100), "latency_p999_us": at_most(2000)},
         letter="h",
         multiples={"latency_p50_us": 1, "latency_p999_us": 1},
