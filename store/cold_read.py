@@ -160,7 +160,7 @@ class ColdRead:
         return is_at_end
 
     def forget_files(self) -> None:
-        """Close the files that are to be closed first."""
+        """Close files and empty caches, where that is to be done first."""
         for number in self.forgets:
             self.reader.forget(number)
         self.forgets = []
